@@ -1,0 +1,234 @@
+"""A tensor graph on networkx: a node per operator application, input or constant; an edge per operand."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import networkx as nx
+
+from operators.operator import Operator, ShapeError, TensorType
+from operators.sources import Constant, Input, Scalar
+
+
+class Value(NamedTuple):
+    """One output of one node."""
+
+    node: int
+    output: int = 0
+
+
+class GraphError(ValueError):
+    """A graph that breaks a rule of its structure; the message names the node."""
+
+
+class Graph:
+    """A directed acyclic graph of typed tensors.
+
+    `network` is the `networkx.MultiDiGraph`: nodes carry `operator` and `types`, an edge from a producer to its user carries
+    `key=(output index, operand position)`. `inputs` are node numbers in the order of the signature, `outputs` are values.
+    `constants` maps the name of each `Constant` node to its tensor. `structure` is what the caller's outputs look like
+    (a torch pytree specification), when known.
+    """
+
+    def __init__(self) -> None:
+        self.network: nx.MultiDiGraph[int] = nx.MultiDiGraph()
+        self.inputs: list[int] = []
+        self.outputs: list[Value] = []
+        self.constants: dict[str, Any] = {}
+        self.metadata: dict[str, Any] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self.network)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.topological_order())
+
+    def add(self, operator: Operator, *operands: Value | None, types: Sequence[TensorType] | None = None) -> Value:
+        """A new node applying `operator` to `operands` (None for an absent optional operand); its first output.
+
+        Raises: ShapeError when the operator does not take these operands; GraphError when an operand is not in the graph.
+        """
+        for operand in operands:
+            if operand is not None and operand.node not in self.network:
+                raise GraphError(f"{operator}: operand {operand} is not in the graph")
+        if types is None:
+            types = operator.outputs(*(None if operand is None else self.type(operand) for operand in operands))
+        node = self._next
+        self._next += 1
+        self.network.add_node(node, operator=operator, types=tuple(types), arity=len(operands))
+        for position, operand in enumerate(operands):
+            if operand is not None:
+                self.network.add_edge(operand.node, node, key=(operand.output, position))
+        if isinstance(operator, Input):
+            self.inputs.append(node)
+        return Value(node)
+
+    def input(self, name: str, type: TensorType) -> Value:
+        """A new input."""
+        return self.add(Input(name, type))
+
+    def constant(self, name: str, tensor: Any) -> Value:
+        """The constant of this name, entered with its tensor when it is new.
+
+        Raises: GraphError when the name already stands for another tensor.
+        """
+        if name in self.constants:
+            if self.constants[name] is not tensor:
+                raise GraphError(f"constant {name}: the name already stands for another tensor")
+            for node, data in self.network.nodes(data=True):
+                if isinstance(data["operator"], Constant) and data["operator"].name == name:
+                    return Value(node)
+        self.constants[name] = tensor
+        return self.add(Constant(name, TensorType(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))))
+
+    def scalar(self, value: Any) -> Value:
+        """A Python number."""
+        return self.add(Scalar(value))
+
+    def operator(self, node: int) -> Operator:
+        """The operator of a node."""
+        return self.network.nodes[node]["operator"]  # type: ignore[no-any-return]
+
+    def types(self, node: int) -> tuple[TensorType, ...]:
+        """The types of all outputs of a node."""
+        return self.network.nodes[node]["types"]  # type: ignore[no-any-return]
+
+    def type(self, value: Value) -> TensorType:
+        """The type of one value."""
+        types = self.types(value.node)
+        if not 0 <= value.output < len(types):
+            raise GraphError(f"node {value.node} ({self.operator(value.node)}) has {len(types)} outputs, got output {value.output}")
+        return types[value.output]
+
+    def operands(self, node: int) -> tuple[Value | None, ...]:
+        """The operands of a node in order; None where an optional one is absent."""
+        result: list[Value | None] = [None] * self.network.nodes[node]["arity"]
+        for producer, _, (output, position) in self.network.in_edges(node, keys=True):
+            result[position] = Value(producer, output)
+        return tuple(result)
+
+    def users(self, node: int) -> list[tuple[int, int, int]]:
+        """Who reads the node: (user, output read, operand position), in node order."""
+        return sorted((user, output, position) for _, user, (output, position) in self.network.out_edges(node, keys=True))
+
+    def use_count(self, value: Value) -> int:
+        """How often the value is read, graph outputs included."""
+        reads = sum(1 for _, _, (output, _) in self.network.out_edges(value.node, keys=True) if output == value.output)
+        return reads + self.outputs.count(value)
+
+    def replace_uses(self, old: Value, new: Value) -> None:
+        """Let everything that reads `old` read `new`, graph outputs included."""
+        for _, user, (output, position) in list(self.network.out_edges(old.node, keys=True)):
+            if output == old.output:
+                self.network.remove_edge(old.node, user, key=(output, position))
+                self.network.add_edge(new.node, user, key=(new.output, position))
+        self.outputs = [new if value == old else value for value in self.outputs]
+
+    def remove(self, node: int) -> None:
+        """Remove a node that nobody reads.
+
+        Raises: GraphError when something still reads it.
+        """
+        if self.network.out_degree(node) or any(value.node == node for value in self.outputs):
+            raise GraphError(f"node {node} ({self.operator(node)}) is still read")
+        if node in self.inputs:
+            raise GraphError(f"node {node} ({self.operator(node)}) is an input of the graph")
+        self.network.remove_node(node)
+
+    def remove_dead(self) -> int:
+        """Remove every node that no output needs (inputs stay); the number removed."""
+        needed = set(self.inputs)
+        pending = [value.node for value in self.outputs]
+        while pending:
+            node = pending.pop()
+            if node not in needed or node in self.inputs:
+                fresh = node not in needed
+                needed.add(node)
+                if fresh:
+                    pending.extend(self.network.predecessors(node))
+        dead = [node for node in self.network if node not in needed]
+        self.network.remove_nodes_from(dead)
+        used = {self.operator(node).name for node in self.network if isinstance(self.operator(node), Constant)}  # type: ignore[attr-defined]
+        self.constants = {name: tensor for name, tensor in self.constants.items() if name in used}
+        return len(dead)
+
+    def topological_order(self) -> list[int]:
+        """Every node after its operands; the smallest node number first where there is a choice.
+
+        Raises: GraphError when the graph has a cycle.
+        """
+        waiting = {node: len(set(self.network.predecessors(node))) for node in self.network}
+        ready = [node for node, count in waiting.items() if not count]
+        heapq.heapify(ready)
+        order: list[int] = []
+        while ready:
+            node = heapq.heappop(ready)
+            order.append(node)
+            for user in set(self.network.successors(node)):
+                waiting[user] -= 1
+                if not waiting[user]:
+                    heapq.heappush(ready, user)
+        if len(order) != len(self.network):
+            stuck = next(node for node, count in waiting.items() if count)
+            raise GraphError(f"node {stuck} ({self.operator(stuck)}) lies on a cycle")
+        return order
+
+    def validate(self) -> None:
+        """Check edges, outputs and types.
+
+        Raises: GraphError naming the first node at fault.
+        """
+        for node in self.topological_order():
+            operator, operands = self.operator(node), self.operands(node)
+            types = [None if operand is None else self.type(operand) for operand in operands]
+            if isinstance(operator, Constant) and operator.name not in self.constants:
+                raise GraphError(f"node {node} ({operator}): the graph holds no tensor of that name")
+            try:
+                expected = operator.outputs(*types)
+            except NotImplementedError:
+                continue
+            except ShapeError as error:
+                raise GraphError(f"node {node} ({operator}): {error}") from error
+            if tuple(expected) != self.types(node):
+                raise GraphError(f"node {node} ({operator}): types must be {list(map(str, expected))}, got {list(map(str, self.types(node)))}")
+        for value in self.outputs:
+            if value.node not in self.network:
+                raise GraphError(f"output {value} is not in the graph")
+            self.type(value)
+
+    def copy(self) -> Graph:
+        """An independent graph with the same node numbers; constants are shared."""
+        result = Graph()
+        result.network = self.network.copy()
+        result.inputs, result.outputs = list(self.inputs), list(self.outputs)
+        result.constants, result.metadata = dict(self.constants), dict(self.metadata)
+        result._next = self._next
+        return result
+
+    def to_networkx(self) -> nx.MultiDiGraph[int]:
+        """A copy of the underlying networkx graph."""
+        return self.network.copy()
+
+    @staticmethod
+    def from_networkx(
+        network: nx.MultiDiGraph[int], inputs: Iterable[int], outputs: Iterable[Value], constants: Mapping[str, Any] | None = None
+    ) -> Graph:
+        """A graph over a networkx graph of the form `to_networkx` gives; validated."""
+        result = Graph()
+        result.network = network.copy()
+        result.inputs, result.outputs = list(inputs), [Value(*value) for value in outputs]
+        result.constants = dict(constants or {})
+        result._next = max(network, default=-1) + 1
+        result.validate()
+        return result
+
+    def __str__(self) -> str:
+        lines = []
+        for node in self.topological_order():
+            operands = ", ".join("-" if v is None else f"%{v.node}" + (f".{v.output}" if v.output else "") for v in self.operands(node))
+            lines.append(f"%{node} = {self.operator(node)}({operands})  # {', '.join(map(str, self.types(node)))}")
+        outputs = ", ".join(f"%{v.node}" + (f".{v.output}" if v.output else "") for v in self.outputs)
+        return "\n".join([*lines, f"return {outputs}"])

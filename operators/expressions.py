@@ -1,0 +1,570 @@
+"""Integer expressions over named sizes: polynomials whose atoms are symbols, floor quotients and remainders.
+
+Dims, indices and integer attributes are either plain `int`s or `Expression`s. Arithmetic collapses to `int` whenever the
+result is a number, so code written for numbers runs on symbols unchanged. Equality of expressions is equality of
+polynomials (structural, usable in sets and dicts); a statement about sizes is a `Formula`, built by `equal`, `<=`, `<`, ….
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+from typing import Any, TypeAlias
+
+
+class Atom:
+    """What a polynomial treats as one unknown; ordered by its text, hashable."""
+
+    @cached_property
+    def key(self) -> str:
+        return str(self)
+
+    def substitute(self, values: Mapping[Atom, Dim]) -> Dim:
+        """The atom with atoms replaced inside it; itself when nothing applies."""
+        return values.get(self, Expression.of(self))
+
+    def inner(self) -> tuple[Expression, ...]:
+        """The expressions of which the atom is a function."""
+        return ()
+
+
+@dataclass(frozen=True, eq=True)
+class Symbol(Atom):
+    """A named integer: a size, an attribute or an index."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=True)
+class Quotient(Atom):
+    """Floor of numerator / denominator (Python's `//`)."""
+
+    numerator: Expression
+    denominator: Expression
+
+    def __str__(self) -> str:
+        return f"⌊({self.numerator})/({self.denominator})⌋"
+
+    def substitute(self, values: Mapping[Atom, Dim]) -> Dim:
+        if self in values:
+            return values[self]
+        return floor_divide(substitute(self.numerator, values), substitute(self.denominator, values))
+
+    def inner(self) -> tuple[Expression, ...]:
+        return (self.numerator, self.denominator)
+
+
+@dataclass(frozen=True, eq=True)
+class Extreme(Atom):
+    """The larger (`maximum`) or smaller (`minimum`) of two integers."""
+
+    name: str
+    left: Expression
+    right: Expression
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.left}, {self.right})"
+
+    def substitute(self, values: Mapping[Atom, Dim]) -> Dim:
+        if self in values:
+            return values[self]
+        pick = larger if self.name == "max" else smaller
+        return pick(substitute(self.left, values), substitute(self.right, values))
+
+    def inner(self) -> tuple[Expression, ...]:
+        return (self.left, self.right)
+
+
+Monomial: TypeAlias = tuple[Atom, ...]
+
+
+class UndecidedError(TypeError):
+    """A statement about symbolic sizes was used as if it were known; state it as a condition instead."""
+
+
+class Expression:
+    """A polynomial with integer coefficients over atoms; immutable, hashable, never a plain number."""
+
+    __slots__ = ("_hash", "terms")
+    terms: dict[Monomial, int]
+
+    def __init__(self, terms: dict[Monomial, int]) -> None:
+        self.terms = terms
+        self._hash: int | None = None
+
+    @staticmethod
+    def of(value: Dim | Atom) -> Expression:
+        """Any dim or atom as a polynomial (numbers included)."""
+        if isinstance(value, Expression):
+            return Expression(value.terms)
+        if isinstance(value, Atom):
+            return Expression({(value,): 1})
+        return Expression({(): int(value)} if value else {})
+
+    @property
+    def atoms(self) -> set[Atom]:
+        return {atom for monomial in self.terms for atom in monomial}
+
+    @property
+    def symbols(self) -> set[Symbol]:
+        """Every symbol that occurs, also inside quotients."""
+        found: set[Symbol] = set()
+        for atom in self.atoms:
+            if isinstance(atom, Symbol):
+                found.add(atom)
+            for part in atom.inner():
+                found |= part.symbols
+        return found
+
+    def collapse(self) -> Dim:
+        """The plain `int` when no atom is left."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and () in self.terms:
+            return self.terms[()]
+        return self
+
+    def _combine(self, other: Any, sign: int) -> Any:
+        if not isinstance(other, (int, Expression)):
+            return NotImplemented
+        terms = dict(self.terms)
+        for monomial, coefficient in Expression.of(other).terms.items():
+            value = terms.get(monomial, 0) + sign * coefficient
+            if value:
+                terms[monomial] = value
+            else:
+                terms.pop(monomial, None)
+        return self._wrap(terms, other)
+
+    def _wrap(self, terms: dict[Monomial, int], other: Any = 0) -> Any:
+        kind = Variable if isinstance(self, Variable) or isinstance(other, Variable) else Expression
+        result = kind(terms)
+        return result.collapse()
+
+    def __add__(self, other: Any) -> Any:
+        return self._combine(other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self._combine(other, -1)
+
+    def __rsub__(self, other: Any) -> Any:
+        return (-self) + other
+
+    def __neg__(self) -> Any:
+        return self._wrap({monomial: -coefficient for monomial, coefficient in self.terms.items()})
+
+    def __mul__(self, other: Any) -> Any:
+        if not isinstance(other, (int, Expression)):
+            return NotImplemented
+        terms: dict[Monomial, int] = {}
+        for left, a in self.terms.items():
+            for right, b in Expression.of(other).terms.items():
+                monomial = tuple(sorted(left + right, key=_atom_key)) if left and right else left or right
+                value = terms.get(monomial, 0) + a * b
+                if value:
+                    terms[monomial] = value
+                else:
+                    terms.pop(monomial, None)
+        return self._wrap(terms, other)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, power: int) -> Any:
+        result: Any = 1
+        for _ in range(power):
+            result = self * result
+        return result
+
+    def __floordiv__(self, other: Any) -> Any:
+        return floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return floor_divide(other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return remainder(self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return remainder(other, self)
+
+    def __le__(self, other: Any) -> Any:
+        return at_least_zero(other - self)
+
+    def __lt__(self, other: Any) -> Any:
+        return at_least_zero(other - self - 1)
+
+    def __ge__(self, other: Any) -> Any:
+        return at_least_zero(self - other)
+
+    def __gt__(self, other: Any) -> Any:
+        return at_least_zero(self - other - 1)
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, Expression):
+            return self.terms == other.terms
+        if isinstance(other, int):
+            return self.terms == Expression.of(other).terms
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self.terms.items()))
+        return self._hash
+
+    def __bool__(self) -> bool:
+        raise UndecidedError(f"whether {self} is zero is not known; a rule may not branch on it, state a condition instead")
+
+    def __index__(self) -> int:
+        raise UndecidedError(f"{self} is a symbolic size and has no number")
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        pieces = []
+        for monomial in sorted(self.terms, key=lambda m: (-len(m), tuple(a.key for a in m))):
+            coefficient = self.terms[monomial]
+            factors = [atom.key for atom in monomial]
+            if abs(coefficient) != 1 or not factors:
+                factors.insert(0, str(abs(coefficient)))
+            pieces.append(("- " if coefficient < 0 else "+ ") + "*".join(factors))
+        text = " ".join(pieces)
+        return text[2:] if text.startswith("+ ") else "-" + text[2:]
+
+    __repr__ = __str__
+
+
+class Variable(Expression):
+    """An expression handed to users' functions: comparing it makes a `Formula`, branching on it is an error."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, (int, Expression)):
+            return equal(self, other)
+        return NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        if isinstance(other, (int, Expression)):
+            return negate(equal(self, other))
+        return NotImplemented
+
+    __hash__ = Expression.__hash__
+
+
+Dim: TypeAlias = int | Expression
+
+
+def _atom_key(atom: Atom) -> str:
+    return atom.key
+
+
+def symbol(name: str) -> Expression:
+    """The polynomial of one named unknown."""
+    return Expression.of(Symbol(name))
+
+
+def plain(value: Any) -> Any:
+    """The value with `Variable`s turned into ordinary expressions, inside tuples and lists as well."""
+    if isinstance(value, Variable):
+        return Expression(value.terms)
+    if isinstance(value, (tuple, list)):
+        return type(value)(plain(item) for item in value)
+    return value
+
+
+def divide_exactly(numerator: Dim, denominator: Dim) -> Dim | None:
+    """The polynomial quotient when the division leaves no remainder for every value of the atoms, else None."""
+    if isinstance(numerator, int) and isinstance(denominator, int):
+        return numerator // denominator if denominator and numerator % denominator == 0 else None
+    top, bottom = Expression.of(numerator), Expression.of(denominator)
+    if len(bottom.terms) != 1:
+        return _divide_by_polynomial(top, bottom)
+    ((divisor, factor),) = bottom.terms.items()
+    result: dict[Monomial, int] = {}
+    for monomial, coefficient in top.terms.items():
+        rest = list(monomial)
+        for atom in divisor:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if coefficient % factor:
+            return None
+        result[tuple(rest)] = coefficient // factor
+    return top._wrap(result)  # noqa: SLF001
+
+
+def _divide_by_polynomial(top: Expression, bottom: Expression) -> Dim | None:
+    def order(monomial: Monomial) -> tuple[int, tuple[str, ...]]:
+        return len(monomial), tuple(atom.key for atom in monomial)
+
+    lead = max(bottom.terms, key=order)
+    quotient: Dim = 0
+    left: Dim = top
+    for _ in range(len(top.terms) * 4):
+        if isinstance(left, int):
+            return quotient if left == 0 else None
+        head = max(left.terms, key=order)
+        step = divide_exactly(Expression({head: left.terms[head]}), Expression({lead: bottom.terms[lead]}))
+        if step is None:
+            return None
+        quotient = quotient + step
+        left = left - step * bottom
+    return quotient if isinstance(left, int) and left == 0 else None
+
+
+def floor_divide(numerator: Dim, denominator: Dim) -> Dim:
+    """Floor division; whole multiples of the denominator are taken out of the quotient (valid as the denominator is not zero)."""
+    if isinstance(numerator, int) and isinstance(denominator, int):
+        return numerator // denominator
+    exact = divide_exactly(numerator, denominator)
+    if exact is not None:
+        return exact
+    whole: Dim = 0
+    rest: Dim = 0
+    for monomial, coefficient in Expression.of(numerator).terms.items():
+        term = Expression({monomial: coefficient}).collapse()
+        quotient = divide_exactly(term, denominator)
+        if quotient is None and isinstance(denominator, int) and isinstance(term, Expression) and denominator > 0:
+            quotient = Expression({monomial: coefficient // denominator}).collapse() if coefficient // denominator else None
+        if quotient is None:
+            rest = rest + term
+        else:
+            whole = whole + quotient
+            rest = rest + (term - quotient * denominator)
+    if isinstance(rest, int) and isinstance(denominator, int):
+        return whole + rest // denominator
+    if isinstance(rest, int) and rest == 0:
+        return whole
+    return whole + Expression.of(Quotient(Expression.of(rest), Expression.of(denominator)))
+
+
+def remainder(numerator: Dim, denominator: Dim) -> Dim:
+    """Python's `%`: numerator − denominator · ⌊numerator / denominator⌋."""
+    return numerator - denominator * floor_divide(numerator, denominator)
+
+
+def larger(left: Dim, right: Dim) -> Dim:
+    """The maximum of two dims."""
+    return _extreme("max", left, right)
+
+
+def smaller(left: Dim, right: Dim) -> Dim:
+    """The minimum of two dims."""
+    return _extreme("min", left, right)
+
+
+def _extreme(name: str, left: Dim, right: Dim) -> Dim:
+    difference = left - right
+    if isinstance(difference, int):
+        return left if (difference >= 0) == (name == "max") else right
+    return Expression.of(Extreme(name, Expression.of(left), Expression.of(right)))
+
+
+def product(dims: Any) -> Dim:
+    """The product of dims; 1 for none."""
+    result: Dim = 1
+    for dim in dims:
+        result = result * dim
+    return result
+
+
+def substitute(value: Dim, values: Mapping[Atom, Dim]) -> Dim:
+    """The value with atoms replaced, inside quotients as well."""
+    if isinstance(value, int) or not values:
+        return value
+    result: Dim = 0
+    for monomial, coefficient in value.terms.items():
+        term: Dim = coefficient
+        for atom in monomial:
+            term = term * atom.substitute(values)
+        result = result + term
+    return result
+
+
+class Formula:
+    """A statement about sizes; `&`, `|`, `~` combine statements."""
+
+    def __and__(self, other: Any) -> Any:
+        return all_of(self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Any:
+        return any_of(self, other)
+
+    __ror__ = __or__
+
+    def __invert__(self) -> Any:
+        return negate(self)
+
+    def __bool__(self) -> bool:
+        decide = _decisions[-1] if _decisions else None
+        if decide is None:
+            raise UndecidedError(f"whether {self} holds is not known for symbolic sizes")
+        return decide(self)
+
+
+@dataclass(frozen=True)
+class Comparison(Formula):
+    """`expression relation 0`, with relation one of `==`, `>=`."""
+
+    expression: Expression
+    relation: str
+
+    def __str__(self) -> str:
+        positive = {m: c for m, c in self.expression.terms.items() if c > 0}
+        negative = {m: -c for m, c in self.expression.terms.items() if c < 0}
+        return f"{Expression(positive)} {'=' if self.relation == '==' else '≥'} {Expression(negative)}"
+
+
+@dataclass(frozen=True)
+class Negation(Formula):
+    """Not `formula`."""
+
+    formula: Formula
+
+    def __str__(self) -> str:
+        return f"not ({self.formula})"
+
+
+@dataclass(frozen=True)
+class Junction(Formula):
+    """All (`and`) or any (`or`) of several statements."""
+
+    connective: str
+    formulas: tuple[Formula, ...]
+
+    def __str__(self) -> str:
+        return "(" + f" {self.connective} ".join(map(str, self.formulas)) + ")"
+
+
+Truth: TypeAlias = bool | Formula
+
+
+def at_least_zero(value: Dim) -> Truth:
+    """value ≥ 0."""
+    return value >= 0 if isinstance(value, int) else Comparison(plain(value), ">=")
+
+
+def equal(left: Dim, right: Dim) -> Truth:
+    """left = right, as a statement."""
+    difference = left - right
+    if isinstance(difference, int):
+        return difference == 0
+    common = 0
+    for coefficient in difference.terms.values():
+        common = gcd(common, coefficient)
+    if difference.terms.get((), 0) % common == 0 and common > 1:
+        difference = Expression({m: c // common for m, c in difference.terms.items()})
+    return Comparison(plain(difference), "==")
+
+
+def negate(formula: Truth) -> Truth:
+    """The opposite statement."""
+    if isinstance(formula, bool):
+        return not formula
+    if isinstance(formula, Negation):
+        return formula.formula
+    if isinstance(formula, Comparison) and formula.relation == ">=":
+        return at_least_zero(-formula.expression - 1)
+    if isinstance(formula, Junction):
+        opposite = any_of if formula.connective == "and" else all_of
+        return opposite(*map(negate, formula.formulas))
+    return Negation(formula)
+
+
+def all_of(*formulas: Truth) -> Truth:
+    """Every one of the statements."""
+    return _join("and", formulas)
+
+
+def any_of(*formulas: Truth) -> Truth:
+    """At least one of the statements."""
+    return _join("or", formulas)
+
+
+def _join(connective: str, formulas: tuple[Truth, ...]) -> Truth:
+    absorbing = connective == "or"
+    kept: dict[Formula, None] = {}
+    for formula in formulas:
+        if isinstance(formula, Formula):
+            parts = formula.formulas if isinstance(formula, Junction) and formula.connective == connective else (formula,)
+            kept.update(dict.fromkeys(parts))
+        elif bool(formula) == absorbing:
+            return absorbing
+    if not kept:
+        return not absorbing
+    return next(iter(kept)) if len(kept) == 1 else Junction(connective, tuple(kept))
+
+
+def substitute_formula(formula: Truth, values: Mapping[Atom, Dim]) -> Truth:
+    """The statement with atoms replaced; a plain bool once it is decided."""
+    if isinstance(formula, Comparison):
+        value = substitute(formula.expression, values)
+        return equal(value, 0) if formula.relation == "==" else at_least_zero(value)
+    if isinstance(formula, Negation):
+        return negate(substitute_formula(formula.formula, values))
+    if isinstance(formula, Junction):
+        return _join(formula.connective, tuple(substitute_formula(part, values) for part in formula.formulas))
+    return formula
+
+
+def formula_symbols(formula: Truth) -> set[Symbol]:
+    """Every symbol in the statement."""
+    if isinstance(formula, Comparison):
+        return formula.expression.symbols
+    if isinstance(formula, Negation):
+        return formula_symbols(formula.formula)
+    if isinstance(formula, Junction):
+        return set().union(*map(formula_symbols, formula.formulas))
+    return set()
+
+
+_decisions: list[Callable[[Formula], bool]] = []
+
+
+def statement_of(predicate: Callable[[], Any], most_paths: int = 256) -> Truth:
+    """The formula a Python predicate over symbolic values computes, `and`, `or`, `not`, `in` and `if` included.
+
+    Each time Python asks whether a formula is true, both answers are followed; the statement is the disjunction over
+    the paths of (the answers on the path and the result).
+    Raises: UndecidedError when there are more than `most_paths` paths.
+    """
+    pending: list[list[bool]] = [[]]
+    alternatives: list[Truth] = []
+    explored = 0
+    while pending:
+        plan = pending.pop()
+        explored += 1
+        if explored > most_paths:
+            raise UndecidedError(f"the condition takes more than {most_paths} paths")
+        taken: list[tuple[Formula, bool]] = []
+
+        def decide(formula: Formula, plan: list[bool] = plan, taken: list[tuple[Formula, bool]] = taken) -> bool:
+            for known, answer in taken:
+                if known == formula:
+                    return answer
+            answer = plan[len(taken)] if len(taken) < len(plan) else True
+            taken.append((formula, answer))
+            return answer
+
+        _decisions.append(decide)
+        try:
+            result = predicate()
+        finally:
+            _decisions.pop()
+        if isinstance(result, Expression):
+            result = negate(equal(result, 0))
+        elif not isinstance(result, Formula):
+            result = bool(result)
+        for position in range(len(plan), len(taken)):
+            pending.append([answer for _, answer in taken[:position]] + [False])
+        alternatives.append(all_of(*(f if answer else negate(f) for f, answer in taken), result))
+    return any_of(*alternatives)
