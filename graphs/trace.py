@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from graphs.graph import Graph, Value
 from operators.expressions import Dim, Expression, Variable, plain
-from operators.operator import OPERATORS, Operator, TensorType, Unsupported, canonical_axis, operator_for
+from operators.operator import OPERATORS, Applied, Operator, TensorType, Unsupported, canonical_axis, mutates, operator_for
 from operators.sources import Scalar
 
 
@@ -129,7 +130,7 @@ def graph_of(arguments: Any) -> Graph:
     raise TraceError("no traced tensor among the arguments")
 
 
-def apply_torch(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def apply_torch(function: Any, args: Sequence[Any], kwargs: dict[str, Any], graph: Graph | None = None) -> Any:
     """The node (or nodes) for a torch call on proxies; proxies of its outputs.
 
     Raises: TraceError for a function that no operator stands for, or a form that it does not cover.
@@ -141,7 +142,9 @@ def apply_torch(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> A
     declared = operator_for(function)
     if declared is None:
         raise TraceError(f"{name}: no operator is declared for this torch function")
-    graph = graph_of((args, kwargs))
+    if mutates(function):
+        raise TraceError(f"{name}: writing into a tensor cannot be traced; use {name.strip('_')}")
+    graph = graph or graph_of((args, kwargs))
     if name.startswith("__r") and name not in ("__rshift__",):
         args = (args[1], args[0])
     try:
@@ -149,6 +152,20 @@ def apply_torch(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> A
     except Unsupported as error:
         raise TraceError(f"{name}: {error}") from error
     return add_application(graph, operator, operands)
+
+
+class _Tracing(TorchFunctionMode):
+    """Records calls that take no traced tensor (torch.zeros, torch.arange) as well, when they are given symbolic sizes."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = graph
+
+    def __torch_function__(self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        leaves = pytree.tree_leaves((args, kwargs or {}))
+        if any(isinstance(leaf, (Proxy, Variable)) for leaf in leaves):
+            return apply_torch(function, args, kwargs or {}, self.graph)
+        return function(*args, **(kwargs or {}))
 
 
 def _plain(arguments: Any) -> Any:
@@ -167,6 +184,9 @@ def as_value(graph: Graph, operand: Any) -> Value | None:
     """An operand as a value of the graph: numbers become `Scalar`s, tensors become constants."""
     if operand is None:
         return None
+    if isinstance(operand, Applied):
+        inner = graph.add(operand.operator, *(as_value(graph, part) for part in operand.operands))
+        return Value(inner.node, operand.output)
     if isinstance(operand, Proxy):
         if operand.graph is not graph:
             raise TraceError("operands belong to different graphs")
@@ -236,7 +256,8 @@ def trace(function: Callable[..., Any], arguments: Sequence[Any], graph: Graph) 
 
     Raises: TraceError, ShapeError as the calls inside do.
     """
-    result = function(*arguments)
+    with _Tracing(graph):
+        result = function(*arguments)
     leaves = result if isinstance(result, (tuple, list)) else (result,)
     values = []
     for leaf in leaves:

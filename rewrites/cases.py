@@ -1,0 +1,176 @@
+"""A rule's cases: one choice of rank for each variadic dim and of value for each choice attribute, traced to graphs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphs.graph import Graph
+from graphs.trace import Proxy, trace
+from operators.expressions import Dim, Formula, Truth, Variable, any_of, at_least_zero, equal, statement_of, symbol
+from operators.operator import TensorType, collecting_obligations
+from rewrites.rule import Requires, Rule
+from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, Star, TensorVariable
+
+_DEFAULT_DTYPES = {
+    "float": "float32", "int": "int64", "uint": "uint8", "integer": "int64", "bool": "bool", "number": "float32",
+    "real": "float32", "any": "float32",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """Dims for each star by name, and a value for each choice attribute."""
+
+    stars: tuple[tuple[str, tuple[Dim, ...]], ...] = ()
+    choices: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        parts = [f"*{name} = [{', '.join(map(str, dims))}]" for name, dims in self.stars]
+        return ", ".join(parts + [f"{name} = {value}" for name, value in self.choices])
+
+
+@dataclass(frozen=True)
+class TracedCase:
+    """One case of a rule: both sides as graphs over the same inputs, with what is known of its sizes.
+
+    `facts` are the conditions on sizes and attributes and what the pattern's operators require; `replacement_requires` is what
+    the replacement's operators require and must follow from the facts; `value_conditions` speak of elements.
+    """
+
+    rule: type[Rule]
+    case: Case
+    pattern: Graph
+    replacement: Graph
+    facts: tuple[Formula, ...]
+    replacement_requires: tuple[Truth, ...]
+    value_conditions: tuple[Requires, ...] = field(default=())
+
+
+def cases(rule: type[Rule], ranks: Sequence[int] = (0, 1, 2)) -> Iterator[Case]:
+    """Every case of the rule that its conditions do not rule out outright.
+
+    Named stars take each of the ranks; broadcastable stars (`...`) are all of one shape, and then each in turn of rank 0, and of
+    size 1.
+    """
+    signature = rule.signature()
+    named = [star for star in signature.stars.values() if not star.broadcastable]
+    loose = [star for star in signature.stars.values() if star.broadcastable]
+    for ranks_of in itertools.product(ranks, repeat=len(named)):
+        fixed = {s.name: tuple(symbol(f"{s.name}_{i}") for i in range(r)) for s, r in zip(named, ranks_of, strict=True)}
+        for shapes in _broadcast_shapes(loose):
+            for choices in signature.choices():
+                case = Case(tuple((fixed | shapes).items()), tuple(choices.items()))
+                if _admits(rule, case):
+                    yield case
+
+
+def _broadcast_shapes(stars: Sequence[Star]) -> Iterator[dict[str, tuple[Dim, ...]]]:
+    if not stars:
+        yield {}
+        return
+    full: tuple[Dim, ...] = (symbol("size"),)
+    for shapes in itertools.product((full, (1,), ()), repeat=len(stars)) if len(stars) <= 3 else _one_at_a_time(len(stars), full):
+        if any(shape == full for shape in shapes) or not any(shapes):
+            yield {star.name: shape for star, shape in zip(stars, shapes, strict=True)}
+
+
+def _one_at_a_time(count: int, full: tuple[Dim, ...]) -> Iterator[tuple[tuple[Dim, ...], ...]]:
+    yield (full,) * count
+    for position in range(count):
+        for other in ((1,), ()):
+            yield tuple(other if i == position else full for i in range(count))
+
+
+def _admits(rule: type[Rule], case: Case) -> bool:
+    return all(fact is not False for fact in size_facts(rule, case))
+
+
+def size_facts(rule: type[Rule], case: Case) -> list[Truth]:
+    """The rule's conditions on sizes, attributes and choices, as statements."""
+    return [size_condition(rule, condition, case) for condition in rule.requires if speaks_of_sizes(rule, condition)]
+
+
+def speaks_of_sizes(rule: type[Rule], condition: Requires) -> bool:
+    """The condition is about dims, integer attributes and choices only."""
+    valued = {v.name for v in rule.signature().variables if isinstance(v, (TensorVariable, RealVariable))}
+    return not valued & set(condition.names)
+
+
+def size_condition(rule: type[Rule], condition: Requires, case: Case, known: Mapping[str, Any] | None = None) -> Truth:
+    """One condition on sizes as a statement; with `known`, names stand for the given numbers."""
+    signature = rule.signature()
+    values: dict[str, Any] = {name: Variable({(s,): 1}) for name, s in signature.symbols.items()}
+    values |= {v.name: v.value() for v in signature.variables if isinstance(v, IntegerVariable)}
+    values |= dict(case.choices) | dict(known or {})
+    return statement_of(lambda: condition.predicate(*(values[name] for name in condition.names)))
+
+
+def dtype_of(variable: TensorVariable) -> str:
+    """The dtype with which a tensor variable is traced: the one it names, or the usual one of its kind."""
+    if len(variable.dtypes) == 1:
+        return variable.dtypes[0]
+    return _DEFAULT_DTYPES.get(variable.kind, variable.dtypes[0] if variable.dtypes else "float32")
+
+
+def arguments_for(rule: type[Rule], case: Case, graph: Graph) -> list[Any]:
+    """Fresh inputs of the graph for the rule's tensors and real attributes, and its other attributes as they are traced."""
+    stars, choices = dict(case.stars), dict(case.choices)
+    arguments: list[Any] = []
+    for variable in rule.signature().variables:
+        if isinstance(variable, TensorVariable):
+            type = TensorType(variable.shape(stars), dtype_of(variable))
+            arguments.append(Proxy(graph, graph.input(variable.name, type)))
+        elif isinstance(variable, RealVariable):
+            arguments.append(Proxy(graph, graph.input(variable.name, TensorType((), "float32", weak=True))))
+        elif isinstance(variable, ChoiceVariable):
+            arguments.append(choices[variable.name])
+        else:
+            arguments.append(variable.value())
+    return arguments
+
+
+def attribute_facts(rule: type[Rule]) -> list[Truth]:
+    """What every size and attribute of a call that torch accepts satisfies: dims are not negative."""
+    signature = rule.signature()
+    facts: list[Truth] = []
+    for tensor in signature.tensors:
+        for dim in tensor.dims:
+            if not isinstance(dim, (Star, int)):
+                facts.append(at_least_zero(dim))
+    for name in signature.symbols:
+        if not any(isinstance(v, IntegerVariable) and symbol_name in name for v in signature.variables for symbol_name in [v.name]):
+            facts.append(at_least_zero(symbol(name)))
+    return facts
+
+
+def trace_case(rule: type[Rule], case: Case) -> TracedCase:
+    """Both sides of the rule as graphs.
+
+    Raises: TraceError, ShapeError as the rule's functions do.
+    """
+    facts: list[Truth] = [*attribute_facts(rule), *size_facts(rule, case)]
+    for _, dims in case.stars:
+        facts += [at_least_zero(dim) for dim in dims]
+    pattern, replacement = Graph(), Graph()
+    with collecting_obligations() as required:
+        pattern.outputs = trace(rule.pattern, arguments_for(rule, case, pattern), pattern)
+    facts += required
+    with collecting_obligations() as owed:
+        replacement.outputs = trace(rule.replacement, arguments_for(rule, case, replacement), replacement)
+    return TracedCase(
+        rule,
+        case,
+        pattern,
+        replacement,
+        tuple(dict.fromkeys(fact for fact in facts if isinstance(fact, Formula))),
+        tuple(dict.fromkeys(owed)),
+        tuple(condition for condition in rule.requires if not speaks_of_sizes(rule, condition)),
+    )
+
+
+__all__ = [
+    "Case", "TracedCase", "any_of", "arguments_for", "cases", "dtype_of", "equal", "size_condition", "size_facts", "speaks_of_sizes", "trace_case",
+]  # fmt: skip
