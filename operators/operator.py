@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Flag, auto
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from operators.expressions import Dim, Truth, all_of, any_of, equal, plain
@@ -31,15 +31,25 @@ class TensorType:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-class Effect(Enum):
-    """What an operator does besides computing its outputs from its operands."""
+class Effect(Flag):
+    """What an operator does besides computing its outputs from its operands; several join by `|`."""
 
-    PURE = "pure"
-    RANDOM = "draws random numbers"
-    BATCH_STATISTICS = "mixes the samples of a batch"
-    UPDATES_BUFFER = "updates a buffer"
-    ALIASES = "returns a view of an operand"
-    UNKNOWN = "unknown"
+    PURE = 0
+    RANDOM = auto()
+    BATCH_STATISTICS = auto()
+    UPDATES_BUFFER = auto()
+    ALIASES = auto()
+    UNKNOWN = auto()
+
+    def __str__(self) -> str:
+        words = {
+            Effect.RANDOM: "draws random numbers",
+            Effect.BATCH_STATISTICS: "mixes the samples of a batch",
+            Effect.UPDATES_BUFFER: "updates a buffer",
+            Effect.ALIASES: "returns a view of an operand",
+            Effect.UNKNOWN: "unknown",
+        }
+        return ", ".join(words[effect] for effect in self) or "pure"
 
 
 class Operator:
@@ -55,11 +65,17 @@ class Operator:
     """Each output element depends on the elements of the (broadcast) operands at the same index only."""
     multiple: ClassVar[bool] = False
     """torch returns a tuple of outputs (even of one)."""
-    effects: ClassVar[Effect] = Effect.PURE
+    aliases: ClassVar[bool] = False
+    """The output is a view of the first operand in PyTorch."""
     absent: ClassVar[dict[int, float]] = {}
     """Optional operands by position, with the number that stands for an absent one (a convolution's bias: 0)."""
     torch_names: ClassVar[tuple[str, ...]] = ()
     onnx_name: ClassVar[str | None] = None
+
+    @property
+    def effects(self) -> Effect:
+        """What the operator does besides computing its outputs; may depend on the attributes (a batch norm's `training`)."""
+        return Effect.ALIASES if self.aliases else Effect.PURE
 
     def outputs(self, *operands: Any) -> tuple[TensorType, ...]:
         """The types of all outputs; the one output of `shape` and `dtype` unless overridden."""
@@ -97,12 +113,17 @@ class Operator:
     def bind(cls, *args: Any, **kwargs: Any) -> tuple[Operator, Sequence[Any]]:
         """The operator and its operands for a torch call with these arguments.
 
-        Operands have `.shape`, `.ndim` and `.dtype` (a string), or are Python numbers.
+        Operands have `.shape`, `.ndim` and `.dtype` (a string), or are Python numbers. Among the operands returned there
+        may be an `Applied`: an operator on operands to compute first.
         Raises: Unsupported for a form of the call that the operator does not cover.
         """
         fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        if kwargs.pop("out", None) is not None:
+            raise Unsupported(f"{cls.__name__}: out= is not covered")
+        names = ("input", "self", "other", "mat2")
+        args = (*args, *(kwargs.pop(name) for name in names if name in kwargs))
         if fields or kwargs:
-            raise NotImplementedError(f"{cls.__name__} has attributes and needs its own bind")
+            raise Unsupported(f"{cls.__name__}: no binding for {', '.join(kwargs) or 'attributes'}")
         return cls(), args
 
     @property
@@ -119,10 +140,27 @@ class Unsupported(NotImplementedError):
     """A form of a torch call that its operator does not cover; capture keeps the call as an opaque node."""
 
 
+@dataclass(frozen=True)
+class Applied:
+    """An operand that is itself computed: output `output` of `operator` on `operands` (which may hold further ones)."""
+
+    operator: Operator
+    operands: Sequence[Any]
+    output: int = 0
+
+
+@dataclass(frozen=True)
+class Alias:
+    """Names in torch for what is written with other operators; `bind` gives the last operator and its operands."""
+
+    torch_names: tuple[str, ...]
+    bind: Callable[..., tuple[Operator, Sequence[Any]]]
+
+
 OPERATORS: dict[str, type[Operator]] = {}
 """Every declared operator by class name."""
 
-_BY_TORCH_NAME: dict[str, type[Operator]] = {}
+_BY_TORCH_NAME: dict[str, type[Operator] | Alias] = {}
 
 T = TypeVar("T", bound=type[Operator])
 
@@ -141,24 +179,65 @@ def operator(torch: str = "", onnx: str | None = None) -> Callable[[T], T]:
         declared.onnx_name = onnx
         OPERATORS[declared.__name__] = declared
         for name in declared.torch_names:
-            if name in _BY_TORCH_NAME:
-                raise ValueError(f"{declared.__name__}: torch name {name} is already taken by {_BY_TORCH_NAME[name].__name__}")
-            _BY_TORCH_NAME[name] = declared
+            _enter(name, declared)
         return declared
 
     return declare
 
 
-def operator_for(function: Any) -> type[Operator] | None:
-    """The operator class that stands for a torch callable (function, method or aten overload), if declared."""
+Binding = TypeVar("Binding", bound=Callable[..., tuple[Operator, Sequence[Any]]])
+
+
+def alias(torch: str) -> Callable[[Binding], Binding]:
+    """Enter a `bind` function under names of torch that have no operator of their own (`flatten`, `rsub`, …)."""
+
+    def declare(bind: Binding) -> Binding:
+        entry = Alias(tuple(torch.split()), bind)
+        for name in entry.torch_names:
+            _enter(name, entry)
+        return bind
+
+    return declare
+
+
+def _enter(name: str, entry: type[Operator] | Alias) -> None:
+    if name in _BY_TORCH_NAME:
+        raise ValueError(f"operators: torch name {name} is declared twice, by {_BY_TORCH_NAME[name]} and {entry}")
+    _BY_TORCH_NAME[name] = entry
+
+
+def torch_name(function: Any) -> str:
+    """The bare name of a torch callable: of a function, a method, a property's getter or an aten overload."""
     packet = getattr(function, "overloadpacket", None)
     name = packet.__name__ if packet is not None else getattr(function, "__name__", "")
-    if name in ("__get__",):
+    if name == "__get__":
         name = getattr(getattr(function, "__self__", None), "__name__", "")
-    found = _BY_TORCH_NAME.get(name)
-    if found is None and name.startswith("__") and name.endswith("__"):
-        found = _BY_TORCH_NAME.get(name.strip("_"))
-    return found
+    return str(name)
+
+
+def mutates(function: Any) -> bool:
+    """The torch callable writes into its first argument (`add_`, `__iadd__`); `operator_for` gives its functional operator."""
+    name = torch_name(function)
+    return (name.endswith("_") and not name.endswith("__")) or (name.startswith("__i") and name[3:] in _IN_PLACE_DUNDERS)
+
+
+_IN_PLACE_DUNDERS = ("add__", "sub__", "mul__", "truediv__", "div__", "floordiv__", "mod__", "pow__", "and__", "or__", "xor__", "matmul__")
+
+
+def operator_for(function: Any) -> type[Operator] | Alias | None:
+    """What binds calls of a torch callable (function, method or aten overload), if declared: has `bind(*args, **kwargs)`.
+
+    In-place forms get the functional operator (see `mutates`): right where the caller goes on with the result.
+    """
+    name = torch_name(function)
+    candidates = [name]
+    if name.startswith("__") and name.endswith("__"):
+        candidates += [name.strip("_")]
+        if mutates(function):
+            candidates += ["__" + name[3:], name[3:].strip("_")]
+    elif mutates(function):
+        candidates += [name[:-1]]
+    return next((_BY_TORCH_NAME[candidate] for candidate in candidates if candidate in _BY_TORCH_NAME), None)
 
 
 def require(who: Any, condition: Truth, message: str) -> None:
@@ -252,7 +331,7 @@ def promote(*operands: TensorType) -> str:
         if result is None:
             result = lower
         elif lower is not None and _KINDS.index(kind_of(_name(lower))) > _KINDS.index(kind_of(_name(result))):
-            weak = lower is joined[0] and joined[1] is None or lower is joined[0]
+            weak = lower is joined[0] and lower is not joined[1]
             result = torch.get_default_dtype() if weak and kind_of(_name(lower)) == "float" else lower
     if result is None:
         raise ShapeError("promotion needs at least one operand")
@@ -300,7 +379,7 @@ def pair(value: Any) -> tuple[Any, Any]:
 
 
 __all__ = [
-    "Effect", "OPERATORS", "Operator", "ShapeError", "TensorType", "Unsupported", "all_of", "any_of", "broadcast",
-    "broadcast_index", "canonical_axis", "collecting_obligations", "is_known_equal", "kind_of", "operator", "operator_for",
-    "pair", "promote", "require", "torch_dtype",
+    "Alias", "Applied", "Effect", "OPERATORS", "Operator", "ShapeError", "TensorType", "Unsupported", "alias", "all_of", "any_of", "broadcast",
+    "broadcast_index", "canonical_axis", "collecting_obligations", "is_known_equal", "kind_of", "mutates", "operator",
+    "operator_for", "pair", "promote", "require", "torch_dtype", "torch_name",
 ]  # fmt: skip
