@@ -1,0 +1,46 @@
+"""rewright proves or refutes tensor-graph rewrite rules, and searches a model's graph with the rules that hold.
+
+`verify(rule)`, `verify_pair(pattern, replacement, example_inputs)`, `optimize(module, example_inputs)`. Importing this package is
+cheap: torch, z3 and hypothesis load when a function first needs them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from rewright.installation import check_siblings
+
+if TYPE_CHECKING:
+    from rewright.optimization import Result, optimize
+    from rewrites.rule import Equality, Requires, Rule
+    from verifier.verdict import Verdict
+    from verifier.verify import verify
+
+check_siblings()
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Equality": "rewrites.rule",
+    "Requires": "rewrites.rule",
+    "Result": "rewright.optimization",
+    "Rule": "rewrites.rule",
+    "Verdict": "verifier.verdict",
+    "optimize": "rewright.optimization",
+    "verify": "verifier.verify",
+}
+
+__all__ = ["Equality", "Requires", "Result", "Rule", "Verdict", "__version__", "optimize", "verify"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

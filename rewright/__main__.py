@@ -1,0 +1,8 @@
+"""The console script `rewright`, also as `python -m rewright`."""
+
+from __future__ import annotations
+
+from rewright.commands import main
+
+if __name__ == "__main__":
+    main()
