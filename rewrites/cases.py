@@ -10,7 +10,7 @@ from typing import Any
 from graphs.graph import Graph
 from graphs.trace import Proxy, trace
 from operators.expressions import Dim, Formula, Truth, Variable, any_of, at_least_zero, equal, statement_of, symbol
-from operators.operator import TensorType, collecting_obligations
+from operators.operator import ShapeError, TensorType, collecting_obligations
 from rewrites.rule import Requires, Rule
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, Star, TensorVariable
 
@@ -49,19 +49,21 @@ class TracedCase:
     value_conditions: tuple[Requires, ...] = field(default=())
 
 
-def cases(rule: type[Rule], ranks: Sequence[int] = (0, 1, 2)) -> Iterator[Case]:
-    """Every case of the rule that its conditions do not rule out outright.
+def cases(rule: type[Rule], ranks: Sequence[int] | None = None) -> Iterator[Case]:
+    """Every case of the rule that its conditions and its pattern's operators do not rule out outright.
 
-    Named stars take each of the ranks; broadcastable stars (`...`) are all of one shape, and then each in turn of rank 0, and of
-    size 1.
+    Named stars take each of the ranks (0 to 2 unless given; to 4 where the rule has an axis variable, so that every axis of an
+    image batch is a case); broadcastable stars (`...`) are all of one shape, and then each in turn of rank 0, and of size 1.
     """
     signature = rule.signature()
+    if ranks is None:
+        ranks = (0, 1, 2, 3, 4) if signature.has_axes else (0, 1, 2)
     named = [star for star in signature.stars.values() if not star.broadcastable]
     loose = [star for star in signature.stars.values() if star.broadcastable]
     for ranks_of in itertools.product(ranks, repeat=len(named)):
         fixed = {s.name: tuple(symbol(f"{s.name}_{i}") for i in range(r)) for s, r in zip(named, ranks_of, strict=True)}
         for shapes in _broadcast_shapes(loose):
-            for choices in signature.choices():
+            for choices in signature.choices(fixed | shapes):
                 case = Case(tuple((fixed | shapes).items()), tuple(choices.items()))
                 if _admits(rule, case):
                     yield case
@@ -85,7 +87,17 @@ def _one_at_a_time(count: int, full: tuple[Dim, ...]) -> Iterator[tuple[tuple[Di
 
 
 def _admits(rule: type[Rule], case: Case) -> bool:
-    return all(fact is not False for fact in size_facts(rule, case))
+    if any(fact is False for fact in size_facts(rule, case)):
+        return False
+    if not rule.signature().has_axes and len(case.stars) < 2:
+        return True
+    graph = Graph()
+    try:
+        with collecting_obligations():
+            trace(rule.pattern, arguments_for(rule, case, graph), graph)
+    except ShapeError:
+        return False
+    return True
 
 
 def size_facts(rule: type[Rule], case: Case) -> list[Truth]:

@@ -36,7 +36,7 @@ Pair: TypeAlias = Annotated[tuple[int, int], _Mark("Pair", 2)]
 Triple: TypeAlias = Annotated[tuple[int, int, int], _Mark("Triple", 3)]
 """Three integers."""
 Axis: TypeAlias = Annotated[int, _Mark("Axis")]
-"""An axis, counted from the end: every axis of the rule's first tensor that has enough axes is tried."""
+"""An axis, counted from the end: every axis of the rule's first tensor is tried, those of its variadic dims included."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,13 @@ class ChoiceVariable:
     choices: tuple[Any, ...]
 
 
+@dataclass(frozen=True)
+class AxisVariable(ChoiceVariable):
+    """An axis of the rule's first tensor; its choices depend on that tensor's rank."""
+
+    choices: tuple[Any, ...] = ()
+
+
 AnyVariable: TypeAlias = TensorVariable | IntegerVariable | RealVariable | ChoiceVariable
 
 _KINDS = {
@@ -149,11 +156,18 @@ class Signature:
         """Every star by name."""
         return {star.name: star for tensor in self.tensors for star in tensor.stars}
 
-    def choices(self) -> Iterator[dict[str, Any]]:
-        """Every combination of values of the choice variables."""
+    def choices(self, stars: Mapping[str, tuple[Dim, ...]]) -> Iterator[dict[str, Any]]:
+        """Every combination of values of the choice variables, for tensors whose stars are these."""
         variables = [v for v in self.variables if isinstance(v, ChoiceVariable)]
-        for values in itertools.product(*(v.choices for v in variables)):
+        rank = len(self.tensors[0].shape(stars)) if self.tensors else 0
+        options = [tuple(range(-rank, 0)) if isinstance(v, AxisVariable) else v.choices for v in variables]
+        for values in itertools.product(*options):
             yield dict(zip([v.name for v in variables], values, strict=True))
+
+    @property
+    def has_axes(self) -> bool:
+        """Some variable is an axis."""
+        return any(isinstance(variable, AxisVariable) for variable in self.variables)
 
     @staticmethod
     def of(rule: str, function: Callable[..., Any]) -> Signature:
@@ -172,11 +186,6 @@ class Signature:
             if name not in annotations:
                 raise RuleDefinitionError(f"{rule}: parameter {name} needs an annotation such as Float[Tensor, \"m n\"], int or Pair")
             variables.append(_variable(rule, name, annotations[name]))
-        ranks = [len(v.dims) for v in variables if isinstance(v, TensorVariable)]
-        rank = max(ranks, default=0)
-        for position, variable in enumerate(variables):
-            if isinstance(variable, ChoiceVariable) and variable.choices == ("axis",):
-                variables[position] = ChoiceVariable(variable.name, tuple(range(-rank, 0)))
         return Signature(tuple(variables))
 
 
@@ -189,7 +198,7 @@ def _variable(rule: str, name: str, annotation: Any) -> AnyVariable:
         if mark.name in ("Pair", "Triple"):
             return IntegerVariable(name, mark.length)
         if mark.name == "Axis":
-            return ChoiceVariable(name, ("axis",))
+            return AxisVariable(name)
     if annotation is bool:
         return ChoiceVariable(name, (False, True))
     if annotation is int:
