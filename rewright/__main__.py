@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rewright.commands import main
+from rewright.cli.main import main
 
 if __name__ == "__main__":
     main()
