@@ -257,6 +257,11 @@ class Variable(Expression):
 
     __hash__ = Expression.__hash__
 
+    @classmethod
+    def __torch_function__(cls, *call: Any) -> Any:
+        """Makes torch's argument parser take a variable for an integer; the traced tensor among the arguments answers."""
+        return NotImplemented
+
 
 Dim: TypeAlias = int | Expression
 

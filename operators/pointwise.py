@@ -1,0 +1,143 @@
+"""What pointwise operators share: broadcasting, promotion, conversion of operands, reduction of gradients."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from operators.expressions import Dim
+from operators.meaning import convert
+from operators.operator import (
+    Operator,
+    ShapeError,
+    TensorType,
+    Unsupported,
+    broadcast,
+    broadcast_index,
+    kind_of,
+    promote,
+)  # fmt: skip
+
+KINDS = ("bool", "int", "float", "complex")
+
+
+def default_dtype() -> str:
+    """PyTorch's current default floating dtype."""
+    import torch
+
+    return str(torch.get_default_dtype()).removeprefix("torch.")
+
+
+def dtype_of(operand: Any) -> str:
+    """The dtype's name of an operand of `bind`: a tensor, a proxy or a Python number."""
+    if isinstance(operand, bool):
+        return "bool"
+    if isinstance(operand, float):
+        return default_dtype()
+    dtype = getattr(operand, "dtype", None)
+    return "int64" if dtype is None else str(dtype).removeprefix("torch.")
+
+
+def highest_kind(*dtypes: str) -> str:
+    """The kind (`bool` < `int` < `float` < `complex`) that arithmetic between these dtypes happens in."""
+    return max((kind_of(dtype) for dtype in dtypes), key=KINDS.index)
+
+
+def to_kind(value: Any, dtype: str, kind: str) -> Any:
+    """A value of `dtype` converted when it is of a lower kind."""
+    if kind_of(dtype) == kind:
+        return value
+    return convert(value, dtype, {"bool": "bool", "int": "int64", "float": "float64", "complex": "complex128"}[kind])
+
+
+def refuse(who: Any, **arguments: Any) -> None:
+    """Raise Unsupported for any argument of a torch call that is given and not covered."""
+    for name, value in arguments.items():
+        if value is not None and value is not False:
+            raise Unsupported(f"{who.__name__}: argument {name}={value} is not covered")
+
+
+def reduce_to(gradient: Any, operand: Any) -> Any:
+    """The gradient summed over the axes along which `operand` was broadcast; None for a Python number."""
+    shape = getattr(operand, "shape", None)
+    if shape is None or getattr(operand, "weak", False) is True:
+        return None
+    extra = gradient.ndim - len(shape)
+    if extra:
+        gradient = gradient.sum(tuple(range(extra)))
+    stretched = tuple(axis for axis, size in enumerate(shape) if _is_one(size) and not _is_one(gradient.shape[axis]))
+    return gradient.sum(stretched, keepdim=True) if stretched else gradient
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def call(name: str, *operands: Any) -> Any:
+    """torch's function of this name; on Python numbers only, its result as a Python number."""
+    import torch
+
+    function = getattr(torch, name, None) or getattr(torch.nn.functional, name)
+    if any(isinstance(operand, torch.Tensor) for operand in operands):
+        return function(*(_as_tensor(operand) if isinstance(operand, (bool, int, float)) and name in _TENSORS_ONLY else operand for operand in operands))
+    return function(*(_as_tensor(operand) for operand in operands)).item()
+
+
+_TENSORS_ONLY = {"maximum", "minimum", "logical_and", "logical_or", "logical_xor", "atan2", "logaddexp", "prelu"}
+
+
+def _as_tensor(number: Any) -> Any:
+    import torch
+
+    return torch.tensor(number, dtype=torch.float64 if isinstance(number, float) else None)
+
+
+class Pointwise(Operator):
+    """An operator whose output element is `value` of the operands' elements at the same (broadcast) index."""
+
+    pointwise: ClassVar[bool] = True
+    function: ClassVar[str] = ""
+    """The name of torch's kernel in `torch` or `torch.nn.functional`."""
+
+    def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
+        return broadcast(self, *(operand.shape for operand in operands if operand is not None))
+
+    def weak(self, *operands: TensorType) -> bool:
+        return all(operand is None or operand.weak for operand in operands)
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        kind = self.kind(*(operand.dtype for operand in operands if operand is not None))
+        values = [None if o is None else to_kind(o[broadcast_index(at, o.shape)], o.dtype, kind) for o in operands]
+        return self.value_on_bools(*values) if kind == "bool" else self.value(*values)
+
+    def kind(self, *dtypes: str) -> str:
+        """The kind in which the values are combined."""
+        return highest_kind(*dtypes)
+
+    def value(self, *values: Any) -> Any:
+        """The meaning, on the values at one index."""
+        raise NotImplementedError(f"{type(self).__name__} has no meaning on values")
+
+    def value_on_bools(self, *values: Any) -> Any:
+        """The meaning when every operand is boolean."""
+        raise ShapeError(f"{type(self).__name__}: operands must not all be bool")
+
+    def run(self, *tensors: Any) -> Any:
+        return call(self.function, *tensors)
+
+
+class Floating(Pointwise):
+    """A pointwise operator that computes in floating point: integers become the default dtype."""
+
+    def dtype(self, *operands: TensorType) -> str:
+        dtype = promote(*(operand for operand in operands if operand is not None))
+        return dtype if kind_of(dtype) in ("float", "complex") else default_dtype()
+
+    def kind(self, *dtypes: str) -> str:
+        return highest_kind("float32", *dtypes)
+
+
+class Truth(Pointwise):
+    """A pointwise operator whose result is boolean."""
+
+    def dtype(self, *operands: TensorType) -> str:
+        return "bool"

@@ -1,0 +1,407 @@
+"""Reductions over axes, which are kept with size 1 (`keep`) or removed; also running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from operators.axes import axes_of, over, replaced, without
+from operators.casts import cast
+from operators.expressions import Dim, at_least_zero, larger, product
+from operators.meaning import (
+    apply,
+    as_value,
+    compare,
+    convert,
+    divide,
+    largest,
+    multiplied,
+    smallest,
+    total,
+    when,
+)  # fmt: skip
+from operators.operator import (
+    Applied,
+    Operator,
+    ShapeError,
+    TensorType,
+    Unsupported,
+    alias,
+    canonical_axis,
+    kind_of,
+    operator,
+    require,
+)  # fmt: skip
+from operators.pointwise import refuse, to_kind
+
+Bound = tuple[Operator, Sequence[Any]]
+
+
+class Reduction(Operator):
+    """A reduction of one tensor over the axes in `axes`."""
+
+    axes: tuple[int, ...]
+    keep: bool
+    onto: ClassVar[str] = ""
+    """The name of torch's function, which takes the axes and `keepdim`."""
+
+    def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
+        (x,) = operands
+        require(self, not self.axes or x.ndim >= -min(self.axes), f"axes {self.axes} must exist, got {x}")
+        return without(x.shape, self.axes, self.keep)
+
+    def count(self, x: Any) -> Dim:
+        """How many elements each result is made of."""
+        return product(x.shape[axis] for axis in self.axes)
+
+    def flops(self, *operands: TensorType) -> Dim:
+        return product(operands[0].shape)
+
+    def run(self, *tensors: Any) -> Any:
+        import torch
+
+        (x,) = tensors
+        return getattr(torch, self.onto)(x, dim=self.axes, keepdim=self.keep) if x.ndim else getattr(torch, self.onto)(x, dim=())
+
+    def spread(self, y: Any, x: Any) -> Any:
+        """A result-shaped tensor expanded back over the reduced axes."""
+        shape = without(x.shape, self.axes, True)
+        return y.reshape(shape).expand(x.shape)
+
+    @classmethod
+    def bind(cls, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None, axis: Any = None) -> Bound:
+        refuse(cls, out=out)
+        dim = axis if dim is None else dim
+        operand = input if dtype is None else Applied(*cast(input, dtype))
+        return cls(axes_of(dim, input.ndim, cls.__name__), bool(keepdim)), [operand]  # type: ignore[call-arg]
+
+
+@operator(torch="sum", onnx="ReduceSum")
+class Sum(Reduction):
+    """Σ x over the axes; 0 for none. Integers and booleans add up in int64."""
+
+    axes: tuple[int, ...]
+    keep: bool = False
+    onto: ClassVar[str] = "sum"
+
+    def dtype(self, *operands: TensorType) -> str:
+        return operands[0].dtype if kind_of(operands[0].dtype) in ("float", "complex") else "int64"
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        (x,) = operands
+        kind = kind_of(self.dtype(x))
+        return over(total, x.shape, self.axes, at, self.keep, lambda index: to_kind(x[index], x.dtype, kind))
+
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        return (self.spread(out_grad, operands[0]),)
+
+
+@operator(torch="mean", onnx="ReduceMean")
+class Mean(Reduction):
+    """The mean of x over the axes; NaN for none."""
+
+    axes: tuple[int, ...]
+    keep: bool = False
+    onto: ClassVar[str] = "mean"
+
+    def dtype(self, *operands: TensorType) -> str:
+        if kind_of(operands[0].dtype) not in ("float", "complex"):
+            raise ShapeError(f"Mean: x must be floating, got {operands[0]}")
+        return operands[0].dtype
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        (x,) = operands
+        return divide(over(total, x.shape, self.axes, at, self.keep, lambda index: x[index]), as_value(self.count(x)))
+
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        return (self.spread(out_grad, operands[0]) / self.count(operands[0]),)
+
+
+class ReduceExtreme(Reduction):
+    """The largest or smallest element."""
+
+    def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
+        for axis in self.axes:
+            require(self, at_least_zero(operands[0].shape[axis] - 1), f"reduced axes must not be empty, got {operands[0]} over {self.axes}")
+        return super().shape(*operands)
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        (x,) = operands
+        word = largest if self.onto == "amax" else smallest
+        if x.dtype == "bool":
+            found = over(word, x.shape, self.axes, at, self.keep, lambda index: convert(x[index], "bool", "int64"))
+            return convert(found, "int64", "bool")
+        return over(word, x.shape, self.axes, at, self.keep, lambda index: x[index])
+
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        (x,) = operands
+        best = x == self.spread(self.run(x) if not hasattr(x, "graph") else getattr(x, self.onto)(self.axes, self.keep), x)
+        share = best.to(x.dtype)
+        return (self.spread(out_grad, x) * share / share.sum(self.axes, keepdim=True),)
+
+
+@operator(torch="amax", onnx="ReduceMax")
+class Amax(ReduceExtreme):
+    """The largest element over the axes, none of which may be empty."""
+
+    axes: tuple[int, ...]
+    keep: bool = False
+    onto: ClassVar[str] = "amax"
+
+
+@operator(torch="amin", onnx="ReduceMin")
+class Amin(ReduceExtreme):
+    """The smallest element over the axes, none of which may be empty."""
+
+    axes: tuple[int, ...]
+    keep: bool = False
+    onto: ClassVar[str] = "amin"
+
+
+@operator(torch="prod", onnx="ReduceProd")
+class Product(Reduction):
+    """Π x over the axes; 1 for none. Integers and booleans multiply in int64."""
+
+    axes: tuple[int, ...]
+    keep: bool = False
+
+    def dtype(self, *operands: TensorType) -> str:
+        return operands[0].dtype if kind_of(operands[0].dtype) in ("float", "complex") else "int64"
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        (x,) = operands
+        kind = kind_of(self.dtype(x))
+        return over(multiplied, x.shape, self.axes, at, self.keep, lambda index: to_kind(x[index], x.dtype, kind))
+
+    def run(self, *tensors: Any) -> Any:
+        import torch
+
+        (x,) = tensors
+        for axis in self.axes:
+            x = torch.prod(x, axis, keepdim=True)
+        if not self.axes:
+            x = x.to(torch.int64) if not (x.is_floating_point() or x.is_complex()) else x
+        return x.reshape(without(x.shape, self.axes, self.keep))
+
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        (x,) = operands
+        whole = x
+        for axis in self.axes:
+            whole = whole.prod(axis, keepdim=True)
+        return (self.spread(out_grad, x) * whole / x,)
+
+
+class Spread(Reduction):
+    """A variance or what follows from one; the divisor is the number of elements less `correction`, at least 0."""
+
+    correction: Dim
+
+    def dtype(self, *operands: TensorType) -> str:
+        if kind_of(operands[0].dtype) != "float":
+            raise ShapeError(f"{type(self).__name__}: x must be floating, got {operands[0]}")
+        return operands[0].dtype
+
+    def divisor(self, x: Any) -> Dim:
+        """The number of elements less the correction, and not below 0."""
+        count = self.count(x)
+        return count if isinstance(self.correction, int) and self.correction == 0 else larger(count - self.correction, 0)
+
+    def variance(self, at: tuple[Any, ...], x: Any) -> Any:
+        mean = divide(over(total, x.shape, self.axes, at, self.keep, lambda index: x[index]), as_value(self.count(x)))
+        squares = over(total, x.shape, self.axes, at, self.keep, lambda index: (x[index] - mean) * (x[index] - mean))
+        return divide(squares, as_value(self.divisor(x)))
+
+    def flops(self, *operands: TensorType) -> Dim:
+        return 4 * product(operands[0].shape)
+
+    def run(self, *tensors: Any) -> Any:
+        import torch
+
+        return getattr(torch, self.onto)(tensors[0], dim=self.axes, correction=self.correction, keepdim=self.keep)
+
+    @classmethod
+    def bind(
+        cls, input: Any, dim: Any = None, unbiased: Any = True, keepdim: bool = False, *, correction: Any = None, out: Any = None
+    ) -> Bound:
+        refuse(cls, out=out)
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        amount = (1 if unbiased else 0) if correction is None else correction
+        if isinstance(amount, float):
+            raise Unsupported(f"{cls.__name__}: correction must be an integer, got {amount}")
+        return cls(axes_of(dim, input.ndim, cls.__name__), bool(keepdim), amount), [input]  # type: ignore[call-arg]
+
+
+@operator(torch="var")
+class Variance(Spread):
+    """Σ (x − mean)² / max(0, number of elements − correction) over the axes."""
+
+    axes: tuple[int, ...]
+    keep: bool = False
+    correction: Dim = 1
+    onto: ClassVar[str] = "var"
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        return self.variance(at, operands[0])
+
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        (x,) = operands
+        centred = x - x.mean(self.axes, keepdim=True)
+        return (self.spread(out_grad, x) * 2 * centred / self.divisor(x),)
+
+
+@operator(torch="std")
+class StandardDeviation(Spread):
+    """The square root of the variance over the axes."""
+
+    axes: tuple[int, ...]
+    keep: bool = False
+    correction: Dim = 1
+    onto: ClassVar[str] = "std"
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        return apply("sqrt", self.variance(at, operands[0]))
+
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        (x,) = operands
+        centred = x - x.mean(self.axes, keepdim=True)
+        deviation = ((centred * centred).sum(self.axes, keepdim=True) / self.divisor(x)).sqrt()
+        return (self.spread(out_grad, x) * centred / (deviation * self.divisor(x)),)
+
+
+@alias("var_mean std_mean")
+def _moments(*args: Any, **named: Any) -> Bound:
+    raise Unsupported("var_mean: call var and mean apart")
+
+
+class Quantifier(Reduction):
+    """A statement about all elements; a number is true when it is not 0."""
+
+    def dtype(self, *operands: TensorType) -> str:
+        return "bool"
+
+    def failures(self, at: tuple[Any, ...], x: Any, wanted: bool) -> Any:
+        """How many elements are true (wanted) or false."""
+
+        def count(index: tuple[Any, ...]) -> Any:
+            truth = convert(x[index], x.dtype, "bool") if x.dtype != "bool" else x[index]
+            return convert(truth if wanted else apply("not", truth), "bool", "int64")
+
+        return over(total, x.shape, self.axes, at, self.keep, count)
+
+    def run(self, *tensors: Any) -> Any:
+        import torch
+
+        (x,) = tensors
+        return getattr(torch, self.onto)(x, dim=self.axes, keepdim=self.keep) if self.axes else x != 0
+
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        return (None,)
+
+
+@operator(torch="all")
+class All(Quantifier):
+    """Every element over the axes is true; so it is when there is none."""
+
+    axes: tuple[int, ...]
+    keep: bool = False
+    onto: ClassVar[str] = "all"
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        return compare("==", self.failures(at, operands[0], False), as_value(0))
+
+
+@operator(torch="any")
+class AnyOf(Quantifier):
+    """Some element over the axes is true."""
+
+    axes: tuple[int, ...]
+    keep: bool = False
+    onto: ClassVar[str] = "any"
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        return compare("!=", self.failures(at, operands[0], True), as_value(0))
+
+
+@operator(torch="cumsum", onnx="CumSum")
+class Cumsum(Operator):
+    """Running sums along an axis: the i-th is the sum of the first i + 1 elements.
+
+    x: [*s, d, *t]   ->   [*s, d, *t]
+    """
+
+    axis: int
+
+    def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
+        (x,) = operands
+        require(self, x.ndim >= -self.axis or x.ndim == 0, f"axis {self.axis} must exist, got {x}")
+        return x.shape
+
+    def dtype(self, *operands: TensorType) -> str:
+        return operands[0].dtype if kind_of(operands[0].dtype) in ("float", "complex") else "int64"
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        (x,) = operands
+        kind = kind_of(self.dtype(x))
+        if not at:
+            return to_kind(x[at], x.dtype, kind)
+        return total(
+            x.shape[self.axis],
+            lambda i: when(at_least_zero(at[self.axis] - i), lambda: to_kind(x[replaced(at, self.axis, i)], x.dtype, kind), lambda: as_value(0)),
+        )
+
+    def run(self, *tensors: Any) -> Any:
+        import torch
+
+        return torch.cumsum(tensors[0], self.axis)
+
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        return (out_grad.flip(self.axis).cumsum(self.axis).flip(self.axis) if out_grad.ndim else out_grad,)
+
+    @classmethod
+    def bind(cls, input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Bound:
+        refuse(cls, out=out)
+        operand = input if dtype is None else Applied(*cast(input, dtype))
+        return cls(canonical_axis(dim, input.ndim, "Cumsum")), [operand]
+
+
+@operator(torch="norm linalg_vector_norm vector_norm", onnx="ReduceL2")
+class EuclideanNorm(Reduction):
+    """√Σ x² over the axes."""
+
+    axes: tuple[int, ...]
+    keep: bool = False
+
+    def dtype(self, *operands: TensorType) -> str:
+        if kind_of(operands[0].dtype) != "float":
+            raise ShapeError(f"EuclideanNorm: x must be floating, got {operands[0]}")
+        return operands[0].dtype
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        (x,) = operands
+        return apply("sqrt", over(total, x.shape, self.axes, at, self.keep, lambda index: x[index] * x[index]))
+
+    def flops(self, *operands: TensorType) -> Dim:
+        return 2 * product(operands[0].shape)
+
+    def run(self, *tensors: Any) -> Any:
+        import torch
+
+        (x,) = tensors
+        return torch.linalg.vector_norm(x, 2, self.axes, self.keep) if self.axes else x.abs()
+
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        (x,) = operands
+        norm = (x * x).sum(self.axes, keepdim=True).sqrt()
+        return (self.spread(out_grad, x) * x / norm,)
+
+    @classmethod
+    def bind(
+        cls, input: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, p: Any = None, dtype: Any = None, out: Any = None
+    ) -> Bound:
+        refuse(cls, out=out, dtype=dtype)
+        order = ord if p is None else p
+        if order not in (2, "fro"):
+            raise Unsupported(f"EuclideanNorm: only order 2 is covered, got {order}")
+        return cls(axes_of(dim, input.ndim, "EuclideanNorm"), bool(keepdim)), [input]
+
