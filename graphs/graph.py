@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from operators.operator import Operator, ShapeError, TensorType
+from operators.operator import Operator, ShapeError, TensorType, collecting_obligations
 from operators.sources import Constant, Input, Scalar
 
 
@@ -28,8 +28,8 @@ class Graph:
 
     `network` is the `networkx.MultiDiGraph`: nodes carry `operator` and `types`, an edge from a producer to its user carries
     `key=(output index, operand position)`. `inputs` are node numbers in the order of the signature, `outputs` are values.
-    `constants` maps the name of each `Constant` node to its tensor. `structure` is what the caller's outputs look like
-    (a torch pytree specification), when known.
+    `constants` maps the name of each `Constant` node to its tensor. `metadata` holds what is known beside the graph:
+    `interface` (see graphs.interface) is how the captured module is called and what it returns.
     """
 
     def __init__(self) -> None:
@@ -138,6 +138,19 @@ class Graph:
             raise GraphError(f"node {node} ({self.operator(node)}) is an input of the graph")
         self.network.remove_node(node)
 
+    def mark(self) -> int:
+        """The present state, for `undo_to`."""
+        return self._next
+
+    def undo_to(self, mark: int) -> None:
+        """Remove every node added since the mark, with the constants that only they hold."""
+        added = [node for node in range(mark, self._next) if node in self.network]
+        names = {operator.name for node in added if isinstance(operator := self.operator(node), Constant)}
+        self.network.remove_nodes_from(added)
+        self.inputs = [node for node in self.inputs if node < mark]
+        self.constants = {name: tensor for name, tensor in self.constants.items() if name not in names}
+        self._next = mark
+
     def remove_dead(self) -> int:
         """Remove every node that no output needs (inputs stay); the number removed."""
         needed = set(self.inputs)
@@ -187,13 +200,15 @@ class Graph:
             if isinstance(operator, Constant) and operator.name not in self.constants:
                 raise GraphError(f"node {node} ({operator}): the graph holds no tensor of that name")
             try:
-                expected = operator.outputs(*types)
+                with collecting_obligations():
+                    expected = operator.outputs(*types)
             except NotImplementedError:
                 continue
             except ShapeError as error:
                 raise GraphError(f"node {node} ({operator}): {error}") from error
             if tuple(expected) != self.types(node):
-                raise GraphError(f"node {node} ({operator}): types must be {list(map(str, expected))}, got {list(map(str, self.types(node)))}")
+                got = list(map(str, self.types(node)))
+                raise GraphError(f"node {node} ({operator}): types must be {list(map(str, expected))}, got {got}")
         for value in self.outputs:
             if value.node not in self.network:
                 raise GraphError(f"output {value} is not in the graph")

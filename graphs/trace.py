@@ -108,10 +108,11 @@ def _unary(name: str) -> Callable[[Any], Any]:
     return method
 
 
-for _name in (
-    "add sub mul truediv floordiv mod pow matmul radd rsub rmul rtruediv rfloordiv rmod rpow rmatmul "
-    "and or xor rand ror rxor eq ne lt le gt ge lshift rshift"
-).split():
+_BINARY = """
+    add sub mul truediv floordiv mod pow matmul radd rsub rmul rtruediv rfloordiv rmod rpow rmatmul
+    and or xor rand ror rxor eq ne lt gt le ge lshift rshift
+"""
+for _name in _BINARY.split():
     setattr(Proxy, f"__{_name}__", _binary(f"__{_name}__"))
 for _name in ("neg", "abs", "invert"):
     setattr(Proxy, f"__{_name}__", _unary(f"__{_name}__"))

@@ -1,0 +1,128 @@
+"""What a captured graph remembers of the module it came from: how it is called, what it returns, which state it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.utils import _pytree as pytree
+
+from graphs.graph import Graph
+from graphs.sizes import number
+from operators.expressions import Dim, Expression, Symbol
+
+
+@dataclass(frozen=True)
+class Position:
+    """The graph's input or output of this number."""
+
+    index: int
+
+
+@dataclass
+class Interface:
+    """The calling convention of a captured module; positions count in `graph.inputs` and `graph.outputs`.
+
+    `arguments` has an entry per leaf of the call's arguments: a `Position` or the constant the capture is special to.
+    `results` has an entry per leaf of what the module returns: a `Position`, a size (an `Expression`) or a constant.
+    `state` names the buffers that the module updates; they are inputs of the graph, after the caller's own.
+    `updates` says which outputs are written back: to a buffer (by name) or into the tensor of an argument (by leaf number).
+    `names` are all names under which the module knows a constant, where there are several.
+    """
+
+    argument_names: tuple[str, ...]
+    arguments: tuple[Any, ...]
+    argument_structure: pytree.TreeSpec
+    results: tuple[Any, ...]
+    result_structure: pytree.TreeSpec
+    state: dict[int, str] = field(default_factory=dict)
+    tensors: dict[str, Any] = field(default_factory=dict)
+    updates: dict[int, str | int] = field(default_factory=dict)
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    persistent: frozenset[str] = frozenset()
+    hints: dict[Symbol, int] = field(default_factory=dict)
+    ranges: dict[Symbol, tuple[int, int | None]] = field(default_factory=dict)
+    training: bool = False
+
+    def leaves(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """The tensors for the graph's inputs from the arguments of a call; buffers the module updates come last.
+
+        Raises: TypeError when the call is not of the form that was captured.
+        """
+        ordered = dict(named)
+        if self.argument_structure.num_children == 2 and set(named) == set(self.argument_structure.child(1).context):
+            ordered = {name: named[name] for name in self.argument_structure.child(1).context}
+        leaves, structure = pytree.tree_flatten((tuple(arguments), ordered))
+        if structure != self.argument_structure:
+            raise TypeError(f"the graph was captured for arguments {self.argument_structure}, got {structure}")
+        count = sum(isinstance(entry, Position) for entry in self.arguments)
+        tensors: list[Any] = [None] * (count + len(self.state))
+        for leaf, entry in zip(leaves, self.arguments, strict=True):
+            if isinstance(entry, Position):
+                tensors[entry.index] = leaf
+        for position, name in self.state.items():
+            tensors[position] = self.tensors[name]
+        return tensors
+
+    def result(self, outputs: Sequence[Any], sizes: Mapping[Symbol, int]) -> Any:
+        """What the module returns, from the values of the graph's outputs."""
+        leaves = []
+        for entry in self.results:
+            if isinstance(entry, Position):
+                leaves.append(outputs[entry.index])
+            else:
+                leaves.append(number(entry, sizes) if isinstance(entry, Expression) else entry)
+        return pytree.tree_unflatten(leaves, self.result_structure)
+
+
+def interface_of(graph: Graph) -> Interface:
+    """The interface of a captured graph; for a graph made by hand, one that takes and returns its tensors plainly."""
+    known = graph.metadata.get("interface")
+    if isinstance(known, Interface):
+        return known
+    names = tuple(graph.operator(node).attributes["name"] for node in graph.inputs)
+    single = len(graph.outputs) == 1
+    returned: Any = 0 if single else tuple(range(len(graph.outputs)))
+    return Interface(
+        names,
+        tuple(Position(index) for index in range(len(names))),
+        pytree.tree_structure((tuple(range(len(names))), {})),
+        tuple(Position(index) for index in range(len(graph.outputs))),
+        pytree.tree_structure(returned),
+        persistent=frozenset(graph.constants),
+    )
+
+
+def bind_sizes(graph: Graph, shapes: Sequence[Sequence[int]]) -> dict[Symbol, int]:
+    """The value of every symbolic size, read from the shapes of the graph's inputs.
+
+    Raises: ValueError naming the input when a shape is not one that the graph was captured for.
+    """
+    sizes: dict[Symbol, int] = {}
+    pending: list[tuple[str, Expression, int]] = []
+    for node, shape in zip(graph.inputs, shapes, strict=True):
+        name, expected = graph.operator(node).attributes["name"], graph.types(node)[0].shape
+        if len(shape) != len(expected):
+            raise ValueError(f"input {name}: must have {len(expected)} axes, got {len(shape)}")
+        for dim, size in zip(expected, shape, strict=True):
+            alone = symbol_of(dim)
+            if alone is not None and sizes.setdefault(alone, size) == size:
+                continue
+            if isinstance(dim, Expression) and alone is None:
+                pending.append((name, dim, size))
+            elif alone is not None or dim != size:
+                raise ValueError(f"input {name}: must be [{', '.join(map(str, expected))}], got {list(shape)}")
+    for name, dim, size in pending:
+        if number(dim, sizes) != size:
+            raise ValueError(f"input {name}: a size must be {dim}, got {size}")
+    return sizes
+
+
+def symbol_of(dim: Dim) -> Symbol | None:
+    """The symbol that the dim is, if it is one alone."""
+    if isinstance(dim, Expression) and len(dim.terms) == 1:
+        ((monomial, coefficient),) = dim.terms.items()
+        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
+            return monomial[0]
+    return None
