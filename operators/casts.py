@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from operators.expressions import Dim
 from operators.meaning import convert
 from operators.operator import Operator, TensorType, Unsupported, alias, kind_of, operator, torch_dtype
-from operators.pointwise import Pointwise, dtype_of
+from operators.pointwise import Pointwise, dtype_of, refuse
 
 Bound = tuple[Operator, Sequence[Any]]
 
@@ -41,8 +41,10 @@ class Cast(Pointwise):
         return (out_grad.to(torch_dtype(dtype_of(operands[0]))),)
 
     @classmethod
-    def bind(cls, input: Any, dtype: Any, **layout: Any) -> Bound:
-        return cast(input, dtype)
+    def bind(cls, input: Any, *, dtype: Any = None, memory_format: Any = None, **layout: Any) -> Bound:
+        refuse(cls, non_blocking=layout.get("non_blocking"))
+        operator, operands = cast(input, dtype)
+        return (Copy(layout_name(memory_format, "preserve_format")), operands) if isinstance(operator, Identity) else (operator, operands)
 
 
 def cast(x: Any, dtype: Any) -> Bound:
@@ -94,9 +96,9 @@ class Unchanged(Operator):
         return (out_grad,)
 
 
-@operator(torch="alias contiguous clone lift_fresh_copy positive", onnx="Identity")
+@operator(torch="alias positive", onnx="Identity")
 class Identity(Unchanged):
-    """x itself (copies and changes of memory layout included)."""
+    """x itself."""
 
     aliases: ClassVar[bool] = True
 
@@ -106,9 +108,43 @@ class Identity(Unchanged):
     def run(self, *tensors: Any) -> Any:
         return tensors[0]
 
+
+def layout_name(memory_format: Any, usual: str) -> str:
+    """The name of a torch memory format."""
+    return usual if memory_format is None else str(memory_format).removeprefix("torch.")
+
+
+@operator(torch="clone lift_fresh_copy")
+class Copy(Unchanged):
+    """x in memory of its own, laid out as `layout` says (a torch memory format)."""
+
+    layout: str = "preserve_format"
+
+    def run(self, *tensors: Any) -> Any:
+        import torch
+
+        return tensors[0].clone(memory_format=getattr(torch, self.layout))
+
     @classmethod
     def bind(cls, input: Any, *, memory_format: Any = None) -> Bound:
-        return cls(), [input]
+        return cls(layout_name(memory_format, "preserve_format")), [input]
+
+
+@operator(torch="contiguous")
+class Contiguous(Unchanged):
+    """x, copied when it is not laid out as `layout` says (a torch memory format)."""
+
+    layout: str = "contiguous_format"
+    aliases: ClassVar[bool] = True
+
+    def run(self, *tensors: Any) -> Any:
+        import torch
+
+        return tensors[0].contiguous(memory_format=getattr(torch, self.layout))
+
+    @classmethod
+    def bind(cls, input: Any, *, memory_format: Any = None) -> Bound:
+        return cls(layout_name(memory_format, "contiguous_format")), [input]
 
 
 @operator(torch="detach")
