@@ -127,13 +127,16 @@ def dtype_of(variable: TensorVariable) -> str:
     return _DEFAULT_DTYPES.get(variable.kind, variable.dtypes[0] if variable.dtypes else "float32")
 
 
-def arguments_for(rule: type[Rule], case: Case, graph: Graph) -> list[Any]:
-    """Fresh inputs of the graph for the rule's tensors and real attributes, and its other attributes as they are traced."""
-    stars, choices = dict(case.stars), dict(case.choices)
+def arguments_for(rule: type[Rule], case: Case, graph: Graph, dtypes: Mapping[str, str] | None = None) -> list[Any]:
+    """Fresh inputs of the graph for the rule's tensors and real attributes, and its other attributes as they are traced.
+
+    `dtypes` gives tensors by name another dtype than the usual one.
+    """
+    stars, choices, dtypes = dict(case.stars), dict(case.choices), dtypes or {}
     arguments: list[Any] = []
     for variable in rule.signature().variables:
         if isinstance(variable, TensorVariable):
-            type = TensorType(variable.shape(stars), dtype_of(variable))
+            type = TensorType(variable.shape(stars), dtypes.get(variable.name) or dtype_of(variable))
             arguments.append(Proxy(graph, graph.input(variable.name, type)))
         elif isinstance(variable, RealVariable):
             arguments.append(Proxy(graph, graph.input(variable.name, TensorType((), "float32", weak=True))))
@@ -158,8 +161,8 @@ def attribute_facts(rule: type[Rule]) -> list[Truth]:
     return facts
 
 
-def trace_case(rule: type[Rule], case: Case) -> TracedCase:
-    """Both sides of the rule as graphs.
+def trace_case(rule: type[Rule], case: Case, dtypes: Mapping[str, str] | None = None) -> TracedCase:
+    """Both sides of the rule as graphs; `dtypes` gives tensors by name another dtype than the usual one.
 
     Raises: TraceError, ShapeError as the rule's functions do.
     """
@@ -168,10 +171,10 @@ def trace_case(rule: type[Rule], case: Case) -> TracedCase:
         facts += [at_least_zero(dim) for dim in dims]
     pattern, replacement = Graph(), Graph()
     with collecting_obligations() as required:
-        pattern.outputs = trace(rule.pattern, arguments_for(rule, case, pattern), pattern)
+        pattern.outputs = trace(rule.pattern, arguments_for(rule, case, pattern, dtypes), pattern)
     facts += required
     with collecting_obligations() as owed:
-        replacement.outputs = trace(rule.replacement, arguments_for(rule, case, replacement), replacement)
+        replacement.outputs = trace(rule.replacement, arguments_for(rule, case, replacement, dtypes), replacement)
     return TracedCase(
         rule,
         case,

@@ -121,7 +121,11 @@ def _code(function: Callable[..., Any]) -> str:
             return f"{value.co_code.hex()}{value.co_names}{value.co_varnames}{inner}"
         code = getattr(value, "__code__", None)
         if code is None or id(value) in seen:
-            return repr(value) if isinstance(value, (int, float, str, bool, tuple, type(None))) else getattr(value, "__qualname__", str(type(value)))
+            return (
+                repr(value)
+                if isinstance(value, (int, float, str, bool, tuple, type(None)))
+                else getattr(value, "__qualname__", str(type(value)))
+            )
         seen.add(id(value))
         cells = [describe(cell.cell_contents) for cell in value.__closure__ or ()]
         used = [f"{name}={describe(value.__globals__[name])}" for name in code.co_names if name in value.__globals__]
@@ -163,5 +167,5 @@ def _check(rule: type[Rule]) -> None:
     for condition in rule.requires:
         for unknown in [n for n in condition.names if n not in known]:
             raise RuleDefinitionError(
-                f"{name}: the condition \"{condition.sentence}\" speaks of {unknown}, which is neither a dim nor a parameter"
+                f'{name}: the condition "{condition.sentence}" speaks of {unknown}, which is neither a dim nor a parameter'
             )

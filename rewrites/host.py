@@ -1,0 +1,177 @@
+"""A graph as the matcher reads it: nodes by operator, operands and users at hand, constant expressions and their values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from graphs.graph import Graph, Value
+from operators.operator import Effect, Operator, TensorType
+from operators.sources import Constant, Input, Scalar
+
+IMPURE = Effect.RANDOM | Effect.UPDATES_BUFFER | Effect.UNKNOWN
+"""What a rewrite may not duplicate, drop or merge."""
+
+
+class Host:
+    """A graph that does not change while it is read; make a new one after every change."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._data = graph.network.nodes
+        self._by_class: dict[type[Operator], list[int]] | None = None
+        self._operands: dict[int, tuple[Value | None, ...]] = {}
+        self._constant: dict[int, bool] = {}
+        self._tensors: dict[Value, Any] = {}
+        self._depths: dict[int, int] | None = None
+
+    def operator(self, node: int) -> Operator:
+        return self._data[node]["operator"]  # type: ignore[no-any-return]
+
+    def type(self, value: Value) -> TensorType:
+        return self._data[value.node]["types"][value.output]  # type: ignore[no-any-return]
+
+    def operands(self, node: int) -> tuple[Value | None, ...]:
+        found = self._operands.get(node)
+        if found is None:
+            found = self._operands[node] = self.graph.operands(node)
+        return found
+
+    def users(self, value: Value) -> list[tuple[int, int]]:
+        """(user, operand position) of every read of the value, in node order."""
+        edges = self.graph.network.out_edges(value.node, keys=True)
+        return sorted((user, position) for _, user, (output, position) in edges if output == value.output)
+
+    def of_class(self, kind: type[Operator]) -> list[int]:
+        """The nodes whose operator is of this class, in node order."""
+        if self._by_class is None:
+            self._by_class = {}
+            for node in sorted(self.graph.network):
+                self._by_class.setdefault(type(self.operator(node)), []).append(node)
+        return self._by_class.get(kind, [])
+
+    def near(self, nodes: Iterable[int], height: int) -> set[int]:
+        """The nodes and what reads them, directly or through at most `height` reads."""
+        network = self.graph.network
+        found = {node for node in nodes if node in network}
+        border = set(found)
+        for _ in range(height):
+            border = {user for node in border for user in network.successors(node)} - found
+            if not border:
+                break
+            found |= border
+        return found
+
+    def is_constant(self, value: Value) -> bool:
+        """The value depends on no input of the graph and on nothing random."""
+        known = self._constant
+        pending = [value.node]
+        while pending:
+            node = pending[-1]
+            if node in known:
+                pending.pop()
+                continue
+            operator = self.operator(node)
+            if isinstance(operator, Input) or operator.effects & IMPURE:
+                known[node] = False
+                continue
+            operands = [operand.node for operand in self.operands(node) if operand is not None]
+            if any(known.get(operand) is False for operand in operands):
+                known[node] = False
+            elif all(operand in known for operand in operands):
+                known[node] = True
+            else:
+                pending.append(next(operand for operand in operands if operand not in known))
+        return known[value.node]
+
+    def tensor(self, value: Value) -> Any:
+        """What a constant value is: a tensor, or a Python number."""
+        import torch
+
+        tensors = self._tensors
+        pending = [value]
+        while pending:
+            current = pending[-1]
+            if current in tensors:
+                pending.pop()
+                continue
+            operator = self.operator(current.node)
+            if isinstance(operator, Constant):
+                tensors[current] = self.graph.constants[operator.name].detach()
+                continue
+            operands = self.operands(current.node)
+            missing = [operand for operand in operands if operand is not None and operand not in tensors]
+            if missing:
+                pending.extend(missing)
+                continue
+            with torch.no_grad():
+                result = operator.run(*(None if operand is None else tensors[operand] for operand in operands))
+            for output, part in enumerate(result if isinstance(result, tuple) else (result,)):
+                tensors[Value(current.node, output)] = part
+        return tensors[value]
+
+    def same(self, left: Value, right: Value) -> bool:
+        """The two values are one, or constant expressions of equal form over constants of equal content."""
+        if left == right:
+            return True
+        if left.output != right.output or self.type(left) != self.type(right):
+            return False
+        first, second = self.operator(left.node), self.operator(right.node)
+        if isinstance(first, Scalar) and isinstance(second, Scalar):
+            return same_number(first.value, second.value)
+        if isinstance(first, Constant) and isinstance(second, Constant):
+            return same_content(self.graph.constants[first.name], self.graph.constants[second.name])
+        if first != second or not (self.is_constant(left) and self.is_constant(right)):
+            return False
+        pairs = list(zip(self.operands(left.node), self.operands(right.node), strict=False))
+        return len(self.operands(left.node)) == len(self.operands(right.node)) and all(
+            a is b if a is None or b is None else self.same(a, b) for a, b in pairs
+        )
+
+    def depth(self, node: int) -> int:
+        """The length of the longest path from a node without operands."""
+        if self._depths is None:
+            self._depths = {}
+            for current in self.graph.topological_order():
+                producers = self.graph.network.predecessors(current)
+                self._depths[current] = 1 + max((self._depths[producer] for producer in producers), default=-1)
+        return self._depths[node]
+
+    def reaches(self, sources: Collection[int], targets: Collection[int]) -> bool:
+        """Some target is a source or depends on one."""
+        deepest = max((self.depth(target) for target in targets), default=-1)
+        seen = {node for node in sources if self.depth(node) <= deepest}
+        pending = list(seen)
+        while pending:
+            node = pending.pop()
+            if node in targets:
+                return True
+            for user in self.graph.network.successors(node):
+                if user not in seen and self.depth(user) <= deepest:
+                    seen.add(user)
+                    pending.append(user)
+        return False
+
+
+def same_number(left: Any, right: Any) -> bool:
+    """The two Python numbers are one: equal, of one sign (zeros too), and both or neither booleans."""
+    if isinstance(left, bool) != isinstance(right, bool):
+        return False
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        return left == right and math.copysign(1, left) == math.copysign(1, right)
+    return bool(left == right)
+
+
+def same_content(left: Any, right: Any) -> bool:
+    """The two tensors are equal bit for bit."""
+    import torch
+
+    if left is right:
+        return True
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    if left.dtype == torch.bool or not left.numel():
+        return torch.equal(left, right)
+    bits = [tensor.detach().contiguous().reshape(-1).view(torch.uint8) for tensor in (left, right)]
+    return torch.equal(*bits)

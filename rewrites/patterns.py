@@ -1,0 +1,227 @@
+"""A rule's pattern made ready for matching: one per choice of attributes, ranks and dtypes, traced once and kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from graphs.graph import Graph, Value
+from graphs.trace import TraceError
+from operators.expressions import Dim, symbol
+from operators.operator import Operator, ShapeError, TensorType
+from operators.sources import Input
+from rewrites.cases import Case, TracedCase, size_facts, trace_case
+from rewrites.host import IMPURE
+from rewrites.rule import Rule
+from rewrites.signature import AxisVariable, ChoiceVariable, TensorVariable
+from rewrites.unification import with_unknowns
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator of a pattern: its fields with unknowns for sizes and attributes, its operands, the types it was traced with."""
+
+    number: int
+    kind: type[Operator]
+    fields: tuple[tuple[str, Any], ...]
+    operands: tuple[Value | None, ...]
+    types: tuple[TensorType, ...]
+    commutes: bool
+
+    @property
+    def orders(self) -> tuple[tuple[Value | None, ...], ...]:
+        """The orders in which the operands may stand."""
+        if not self.commutes:
+            return (self.operands,)
+        first, second, *rest = self.operands
+        return (self.operands, (second, first, *rest))
+
+
+@dataclass(frozen=True)
+class Link:
+    """How to get from what is matched to a further root: from the pattern's value `start` up through these readers."""
+
+    start: Value
+    readers: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """The left side of one traced case."""
+
+    traced: TracedCase
+    dtypes: tuple[tuple[str, str], ...]
+    nodes: dict[int, Node]
+    variables: dict[int, str]
+    roots: tuple[Value, ...]
+    heights: tuple[int, ...]
+    """For each root, the longest way down to an operator of the pattern."""
+    impure: Counter[type[Operator]]
+    forbidden: str | None
+    """Why the rule may never be applied in this case, if so."""
+
+    @property
+    def case(self) -> Case:
+        return self.traced.case
+
+    def plan(self, anchor: int) -> list[tuple[int, Link | None]]:
+        """The other roots in an order in which each is found from what is matched before it, where there is a way."""
+        return _plans(self, anchor)
+
+
+def _below(pattern: Pattern, root: int) -> set[Value]:
+    seen: set[Value] = set()
+    pending = [Value(root)]
+    while pending:
+        value = pending.pop()
+        node = pattern.nodes.get(value.node)
+        for operand in node.operands if node else ():
+            if operand is not None and operand not in seen:
+                seen.add(operand)
+                pending.append(operand)
+    return seen
+
+
+def _way_up(pattern: Pattern, root: int, known: set[Value], below: set[Value]) -> Link | None:
+    """The shortest way from a known value to the root."""
+    readers: dict[Value, list[int]] = {}
+    for node in pattern.nodes.values():
+        if node.number == root or any(value.node == node.number for value in below):
+            for operand in node.operands:
+                if operand is not None:
+                    readers.setdefault(operand, []).append(node.number)
+    best: Link | None = None
+    for start in sorted(known & below):
+        ways: list[tuple[Value, tuple[int, ...]]] = [(start, ())]
+        while ways:
+            value, path = ways.pop(0)
+            if path and path[-1] == root:
+                if best is None or len(path) < len(best.readers):
+                    best = Link(start, path)
+                break
+            for reader in readers.get(value, ()):
+                ways.extend((Value(reader, output), (*path, reader)) for output in range(len(pattern.nodes[reader].types)))
+    return best
+
+
+@cache
+def _plans(pattern: Pattern, anchor: int) -> list[tuple[int, Link | None]]:
+    known = _below(pattern, pattern.roots[anchor].node) | {pattern.roots[anchor]}
+    left = [position for position in range(len(pattern.roots)) if position != anchor]
+    plan: list[tuple[int, Link | None]] = []
+    while left:
+        roots = {position: pattern.roots[position].node for position in left}
+        ways = [(position, _way_up(pattern, root, known, _below(pattern, root))) for position, root in roots.items()]
+        already = [position for position in left if any(pattern.roots[position].node == value.node for value in known)]
+        if already:
+            choice: tuple[int, Link | None] = (already[0], Link(pattern.roots[already[0]], ()))
+        else:
+            choice = min(ways, key=lambda way: (way[1] is None, len(way[1].readers) if way[1] else 0, way[0]))
+        plan.append(choice)
+        left.remove(choice[0])
+        known |= _below(pattern, pattern.roots[choice[0]].node) | {pattern.roots[choice[0]]}
+    return plan
+
+
+def _compile(traced: TracedCase, dtypes: tuple[tuple[str, str], ...]) -> Pattern:
+    graph = traced.pattern
+    needed = _needed(graph)
+    nodes: dict[int, Node] = {}
+    variables: dict[int, str] = {}
+    height: dict[int, int] = {}
+    for number in graph.topological_order():
+        if number not in needed:
+            continue
+        operator, operands = graph.operator(number), graph.operands(number)
+        if isinstance(operator, Input):
+            variables[number] = operator.name
+            continue
+        fields = tuple((name, with_unknowns(value)) for name, value in operator.attributes.items())
+        commutes = operator.commutative and len(operands) >= 2 and operands[0] != operands[1]
+        nodes[number] = Node(number, type(operator), fields, operands, graph.types(number), commutes)
+        below = [height[operand.node] for operand in operands if operand is not None and operand.node in height]
+        height[number] = 1 + max(below, default=-1)
+    bare = [value for value in graph.outputs if value.node not in nodes]
+    impure = _impure(graph)
+    forbidden = None
+    if bare:
+        forbidden = f"the pattern returns {variables.get(bare[0].node, 'a value')} as it is, which would match everywhere"
+    elif impure != _impure(traced.replacement):
+        forbidden = "the two sides do not hold the same random, buffer-updating or unknown operators"
+    heights = tuple(height.get(value.node, 0) for value in graph.outputs)
+    return Pattern(traced, dtypes, nodes, variables, tuple(graph.outputs), heights, impure, forbidden)
+
+
+def _needed(graph: Graph) -> set[int]:
+    needed: set[int] = set()
+    pending = [value.node for value in graph.outputs]
+    while pending:
+        node = pending.pop()
+        if node not in needed:
+            needed.add(node)
+            pending.extend(operand.node for operand in graph.operands(node) if operand is not None)
+    return needed
+
+
+def _impure(graph: Graph) -> Counter[type[Operator]]:
+    return Counter(type(graph.operator(node)) for node in _needed(graph) if graph.operator(node).effects & IMPURE)
+
+
+@cache
+def sketches(rule: type[Rule]) -> tuple[Pattern, ...]:
+    """One pattern for each combination of choices (axes aside), with some ranks for which it can be traced.
+
+    A sketch tells where the rule may match and which variable is which tensor; `exact` then fits the ranks and dtypes found.
+    """
+    signature = rule.signature()
+    fixed = [v for v in signature.variables if isinstance(v, ChoiceVariable) and not isinstance(v, AxisVariable)]
+    found: dict[tuple[Any, ...], Pattern] = {}
+    for rank in (1, 2, 3, 0, 4):
+        stars: dict[str, tuple[Dim, ...]] = {name: tuple(symbol(f"{name}_{i}") for i in range(rank)) for name in signature.stars}
+        for choices in signature.choices(stars):
+            key = tuple(choices[variable.name] for variable in fixed)
+            if key not in found:
+                pattern = _traced(rule, Case(tuple(stars.items()), tuple(choices.items())), ())
+                if pattern is not None:
+                    found[key] = pattern
+        if not signature.stars or len(found) == len({tuple(c[v.name] for v in fixed) for c in signature.choices(stars)}):
+            break
+    return tuple(found.values())
+
+
+def exact(rule: type[Rule], sketch: Pattern, stars: dict[str, tuple[Dim, ...]], dtypes: dict[str, str]) -> Iterator[Pattern]:
+    """The patterns of the sketch's choices, each axis in turn, for tensors of these variadic dims and dtypes."""
+    given = {name: value for name, value in sketch.case.choices if not isinstance(_variable(rule, name), AxisVariable)}
+    for choices in rule.signature().choices(stars):
+        if all(choices[name] == value for name, value in given.items()):
+            pattern = _traced(rule, Case(tuple(stars.items()), tuple(choices.items())), tuple(dtypes.items()))
+            if pattern is not None:
+                yield pattern
+
+
+@cache
+def _variable(rule: type[Rule], name: str) -> Any:
+    return next(variable for variable in rule.signature().variables if variable.name == name)
+
+
+@cache
+def _traced(rule: type[Rule], case: Case, dtypes: tuple[tuple[str, str], ...]) -> Pattern | None:
+    """The case's pattern; None where its conditions, or the operators of either side, do not admit the case."""
+    if any(fact is False for fact in size_facts(rule, case)):
+        return None
+    try:
+        return _compile(trace_case(rule, case, dict(dtypes)), dtypes)
+    except ShapeError:
+        return None
+
+
+@cache
+def tensors(rule: type[Rule]) -> dict[str, TensorVariable]:
+    """The rule's tensor variables by name."""
+    return {variable.name: variable for variable in rule.signature().tensors}
+
+
+__all__ = ["Link", "Node", "Pattern", "TraceError", "exact", "sketches", "tensors"]
