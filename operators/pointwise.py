@@ -56,6 +56,27 @@ def refuse(who: Any, **arguments: Any) -> None:
             raise Unsupported(f"{who.__name__}: argument {name}={value} is not covered")
 
 
+def same_dtype(who: Operator, *operands: Any) -> str:
+    """The one dtype of the operands that are there.
+
+    Raises: ShapeError naming the operands when their dtypes differ.
+    """
+    given = [operand for operand in operands if operand is not None]
+    if any(operand.dtype != given[0].dtype for operand in given):
+        raise ShapeError(f"{type(who).__name__}: operands must have one dtype, got {' and '.join(map(str, given))}")
+    return str(given[0].dtype)
+
+
+def floating(who: Operator, x: Any) -> str:
+    """The dtype of x, which must be floating.
+
+    Raises: ShapeError when it is not.
+    """
+    if kind_of(x.dtype) != "float":
+        raise ShapeError(f"{type(who).__name__}: x must be floating, got {x}")
+    return str(x.dtype)
+
+
 def reduce_to(gradient: Any, operand: Any) -> Any:
     """The gradient summed over the axes along which `operand` was broadcast; None for a Python number."""
     shape = getattr(operand, "shape", None)
