@@ -1,0 +1,195 @@
+"""Several convolutions as one.
+
+A convolution is linear in the input and in the kernels, x * v + x * w = x * (v + w) and x * w + y * w = (x + y) * w; its
+output channels are independent of one another, so kernels stack to more output channels; and with one group its input
+channels are summed over, so inputs and kernels stack along the input channels: x * v + y * w = [x y] * [v w].
+With several groups, stacking output channels would deal them to the wrong groups.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from rewrites import Change, Equality, Pair, Requires, Rule, Weight
+
+Image = Float[Tensor, "n groups*c h w"]
+Kernels = Float[Tensor, "groups*o c kh kw"]
+PerOutput = Float[Tensor, "groups*o"]
+
+one_group = Requires("there is one group, so that every output channel sees every input channel", lambda groups: groups == 1)
+
+
+class AddConvolutionsOfOneInput(Rule):
+    """The sum of two convolutions of one input, with kernels of one size, is one convolution by the sum of the kernels."""
+
+    source = "Ding et al. 2021 (RepVGG), section 3.3; TASO"
+    trainable = True
+
+    def pattern(x: Image, v: Kernels, a: PerOutput, w: Kernels, b: PerOutput, stride: Pair, padding: Pair, dilation: Pair, groups: int):
+        left = F.conv2d(x, v, a, stride, padding, dilation, groups)
+        return left + F.conv2d(x, w, b, stride, padding, dilation, groups)
+
+    def replacement(x, v, a, w, b, stride, padding, dilation, groups):
+        return F.conv2d(x, v + w, a + b, stride, padding, dilation, groups)
+
+
+class AddConvolutionsOfOneKernel(Rule):
+    """The sum of convolutions of two inputs by the same kernels is one convolution of the sum."""
+
+    source = "linearity of convolution in its input; TASO"
+    trainable = True
+
+    def pattern(x: Image, y: Image, w: Kernels, a: PerOutput, b: PerOutput, stride: Pair, padding: Pair, dilation: Pair, groups: int):
+        left = F.conv2d(x, w, a, stride, padding, dilation, groups)
+        return left + F.conv2d(y, w, b, stride, padding, dilation, groups)
+
+    def replacement(x, y, w, a, b, stride, padding, dilation, groups):
+        return F.conv2d(x + y, w, a + b, stride, padding, dilation, groups)
+
+
+class AddConvolutionsAsOneOverChannels(Rule):
+    """The sum of convolutions of two inputs is one convolution of the inputs stacked along the channels."""
+
+    source = "TASO; block form of a sum over input channels"
+    requires = [one_group]
+    trainable = True
+
+    def pattern(x: Float[Tensor, "n c h w"], y: Float[Tensor, "n d h w"], v: Float[Tensor, "o c kh kw"], w: Float[Tensor, "o d kh kw"],
+                a: Float[Tensor, "o"], b: Float[Tensor, "o"], stride: Pair, padding: Pair, dilation: Pair, groups: int):  # fmt: skip
+        left = F.conv2d(x, v, a, stride, padding, dilation, groups)
+        return left + F.conv2d(y, w, b, stride, padding, dilation, groups)
+
+    def replacement(x, y, v, w, a, b, stride, padding, dilation, groups):
+        return F.conv2d(torch.cat((x, y), 1), torch.cat((v, w), 1), a + b, stride, padding, dilation, groups)
+
+
+class ConvolutionOfConcatenatedChannels(Rule):
+    """A convolution of inputs stacked along the channels is the sum of convolutions by the two parts of the kernels."""
+
+    source = "TASO; block form of a sum over input channels"
+    requires = [one_group]
+    trainable = True
+
+    def pattern(x: Float[Tensor, "n c h w"], y: Float[Tensor, "n d h w"], w: Float[Tensor, "o c+d kh kw"], b: Float[Tensor, "o"],
+                stride: Pair, padding: Pair, dilation: Pair, groups: int):  # fmt: skip
+        return F.conv2d(torch.cat((x, y), 1), w, b, stride, padding, dilation, groups)
+
+    def replacement(x, y, w, b, stride, padding, dilation, groups):
+        c = x.shape[1]
+        left = F.conv2d(x, w[:, :c], b, stride, padding, dilation, groups)
+        return left + F.conv2d(y, w[:, c:], None, stride, padding, dilation, groups)
+
+
+class ConcatenateConvolutions(Rule):
+    """Convolutions of one input stacked along the channels are one convolution by the stacked kernels."""
+
+    source = "Jia et al. 2019 (TASO), figure 2"
+    requires = [one_group]
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: Float[Tensor, "n c h w"], v: Float[Tensor, "o c kh kw"], w: Float[Tensor, "p c kh kw"], a: Float[Tensor, "o"],
+                b: Float[Tensor, "p"], stride: Pair, padding: Pair, dilation: Pair, groups: int):  # fmt: skip
+        left = F.conv2d(x, v, a, stride, padding, dilation, groups)
+        return torch.cat((left, F.conv2d(x, w, b, stride, padding, dilation, groups)), 1)
+
+    def replacement(x, v, w, a, b, stride, padding, dilation, groups):
+        return F.conv2d(x, torch.cat((v, w)), torch.cat((a, b)), stride, padding, dilation, groups)
+
+
+class MergeParallelConvolutions(Rule):
+    """Two convolutions of one input, with kernels of one size, are the parts of one convolution by the stacked kernels."""
+
+    source = "Jia et al. 2019 (TASO), figure 2"
+    requires = [one_group]
+    trainable = True
+
+    def pattern(x: Float[Tensor, "n c h w"], v: Float[Tensor, "o c kh kw"], w: Float[Tensor, "p c kh kw"], a: Float[Tensor, "o"],
+                b: Float[Tensor, "p"], stride: Pair, padding: Pair, dilation: Pair, groups: int):  # fmt: skip
+        left = F.conv2d(x, v, a, stride, padding, dilation, groups)
+        return left, F.conv2d(x, w, b, stride, padding, dilation, groups)
+
+    def replacement(x, v, w, a, b, stride, padding, dilation, groups):
+        both = F.conv2d(x, torch.cat((v, w)), torch.cat((a, b)), stride, padding, dilation, groups)
+        return torch.split(both, (v.shape[0], w.shape[0]), 1)
+
+
+class ConcatenateConvolutionsOfSamples(Rule):
+    """Convolutions by the same kernels, stacked along the samples, are one convolution of the stacked samples."""
+
+    source = "TASO; convolutions treat samples independently"
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: Float[Tensor, "n groups*c h w"], y: Float[Tensor, "m groups*c h w"], w: Kernels, b: PerOutput,
+                stride: Pair, padding: Pair, dilation: Pair, groups: int):  # fmt: skip
+        left = F.conv2d(x, w, b, stride, padding, dilation, groups)
+        return torch.cat((left, F.conv2d(y, w, b, stride, padding, dilation, groups)))
+
+    def replacement(x, y, w, b, stride, padding, dilation, groups):
+        return F.conv2d(torch.cat((x, y)), w, b, stride, padding, dilation, groups)
+
+
+class MergeConvolutionsOfSamples(Rule):
+    """Two convolutions by the same kernels are the parts of one convolution of the stacked samples."""
+
+    source = "TASO; convolutions treat samples independently"
+    trainable = True
+
+    def pattern(x: Float[Tensor, "n groups*c h w"], y: Float[Tensor, "m groups*c h w"], w: Kernels, b: PerOutput,
+                stride: Pair, padding: Pair, dilation: Pair, groups: int):  # fmt: skip
+        left = F.conv2d(x, w, b, stride, padding, dilation, groups)
+        return left, F.conv2d(y, w, b, stride, padding, dilation, groups)
+
+    def replacement(x, y, w, b, stride, padding, dilation, groups):
+        both = F.conv2d(torch.cat((x, y)), w, b, stride, padding, dilation, groups)
+        return torch.split(both, (x.shape[0], y.shape[0]), 0)
+
+
+class GroupParallelConvolutions(Rule):
+    """Convolutions of two inputs of equal size, stacked along the channels, are one convolution with twice the groups."""
+
+    source = "Krizhevsky et al. 2012, section 3.5; TASO"
+    trainable = True
+
+    def pattern(x: Image, y: Image, v: Kernels, w: Kernels, a: PerOutput, b: PerOutput, stride: Pair, padding: Pair,
+                dilation: Pair, groups: int):  # fmt: skip
+        left = F.conv2d(x, v, a, stride, padding, dilation, groups)
+        return torch.cat((left, F.conv2d(y, w, b, stride, padding, dilation, groups)), 1)
+
+    def replacement(x, y, v, w, a, b, stride, padding, dilation, groups):
+        return F.conv2d(torch.cat((x, y), 1), torch.cat((v, w)), torch.cat((a, b)), stride, padding, dilation, 2 * groups)
+
+
+class SliceOfConvolution(Rule):
+    """The first output channels of a convolution are the convolution by the first kernels."""
+
+    source = "output channels of a convolution are independent"
+    requires = [
+        one_group,
+        Requires("at least one and at most all channels are kept", lambda kept, o: kept >= 1 and kept <= o),
+    ]
+    trainable = True
+
+    def pattern(x: Float[Tensor, "n c h w"], w: Weight[Float[Tensor, "o c kh kw"]], b: Weight[Float[Tensor, "o"]], kept: int,
+                stride: Pair, padding: Pair, dilation: Pair, groups: int):  # fmt: skip
+        return F.conv2d(x, w, b, stride, padding, dilation, groups)[:, :kept]
+
+    def replacement(x, w, b, kept, stride, padding, dilation, groups):
+        return F.conv2d(x, w[:kept], b[:kept], stride, padding, dilation, groups)
+
+
+class IdentityBesideConvolution(Rule):
+    """An identity branch beside a convolution that keeps the shape is a 1x1 convolution by the unit matrix."""
+
+    source = "Ding et al. 2021 (RepVGG), section 3.3"
+    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+
+    def pattern(x: Float[Tensor, "n c h w"], w: Weight[Float[Tensor, "c c kh kw"]], b: Weight[Float[Tensor, "c"]],
+                padding: Pair, dilation: Pair, groups: int):  # fmt: skip
+        return F.conv2d(x, w, b, 1, padding, dilation, groups) + x
+
+    def replacement(x, w, b, padding, dilation, groups):
+        unit = torch.eye(x.shape[1], dtype=x.dtype)[:, :, None, None]
+        return F.conv2d(x, w, b, 1, padding, dilation, groups) + F.conv2d(x, unit)

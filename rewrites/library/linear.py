@@ -1,0 +1,457 @@
+"""Products of matrices: association, distribution, transposition, scales, and linear layers as products.
+
+(AB)C = A(BC), A(B + C) = AB + AC, (AB)ᵀ = BᵀAᵀ, k(AB) = (kA)B = A(kB); a diagonal factor scales rows or columns.
+A linear layer is x·wᵀ + b: its weight w is [n, k]. m rows, n columns, k and l contracted dims.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from rewrites import Change, Equality, Requires, Rule, Weight
+
+Matrix = Weight[Float[Tensor, "n k"]]
+PerRow = Weight[Float[Tensor, "n"]]
+Rows = Float[Tensor, "*s k"]
+
+
+class MatMulAssociates(Rule):
+    """Products of matrices may be bracketed either way."""
+
+    source = "linear algebra; TASO"
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "... m k"], b: Float[Tensor, "... k l"], c: Float[Tensor, "... l n"]):
+        return torch.matmul(torch.matmul(a, b), c)
+
+    def replacement(a, b, c):
+        return torch.matmul(a, torch.matmul(b, c))
+
+
+class FactorMatMulLeft(Rule):
+    """A common left factor comes out of a sum of products."""
+
+    source = "linear algebra; TASO"
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "*s m k"], b: Float[Tensor, "*s k n"], c: Float[Tensor, "*s k n"]):
+        return torch.matmul(a, b) + torch.matmul(a, c)
+
+    def replacement(a, b, c):
+        return torch.matmul(a, b + c)
+
+
+class FactorMatMulRight(Rule):
+    """A common right factor comes out of a sum of products."""
+
+    source = "linear algebra; TASO"
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "*s m k"], b: Float[Tensor, "*s m k"], c: Float[Tensor, "... k n"]):
+        return torch.matmul(a, c) + torch.matmul(b, c)
+
+    def replacement(a, b, c):
+        return torch.matmul(a + b, c)
+
+
+class FactorMatMulOfDifference(Rule):
+    """A common right factor comes out of a difference of products."""
+
+    source = "linear algebra"
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "*s m k"], b: Float[Tensor, "*s m k"], c: Float[Tensor, "... k n"]):
+        return torch.matmul(a, c) - torch.matmul(b, c)
+
+    def replacement(a, b, c):
+        return torch.matmul(a - b, c)
+
+
+class TransposeOfMatMul(Rule):
+    """The transpose of a product is the product of the transposes in the other order."""
+
+    source = "linear algebra"
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "*s m k"], b: Float[Tensor, "*s k n"]):
+        return torch.matmul(a, b).transpose(-1, -2)
+
+    def replacement(a, b):
+        return torch.matmul(b.transpose(-1, -2), a.transpose(-1, -2))
+
+
+class ScalarMovesOutOfMatMul(Rule):
+    """A scalar factor of the left operand is a factor of the product."""
+
+    source = "linear algebra; XLA algebraic simplifier"
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "... m k"], b: Float[Tensor, "... k n"], factor: float):
+        return torch.matmul(a * factor, b)
+
+    def replacement(a, b, factor):
+        return torch.matmul(a, b) * factor
+
+
+class ScalarMovesOutOfRightOperand(Rule):
+    """A scalar factor of the right operand is a factor of the product."""
+
+    source = "linear algebra; XLA algebraic simplifier"
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "... m k"], b: Float[Tensor, "... k n"], factor: float):
+        return torch.matmul(a, b * factor)
+
+    def replacement(a, b, factor):
+        return torch.matmul(a, b) * factor
+
+
+class DivisorMovesOutOfMatMul(Rule):
+    """A scalar divisor of the left operand is a divisor of the product."""
+
+    source = "linear algebra"
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "... m k"], b: Float[Tensor, "... k n"], divisor: float):
+        return torch.matmul(a / divisor, b)
+
+    def replacement(a, b, divisor):
+        return torch.matmul(a, b) / divisor
+
+
+class NegationMovesOutOfMatMul(Rule):
+    """The product of a negated matrix is the negated product."""
+
+    source = "linear algebra"
+    equality = Equality.REAL.allowing(Change.SIGNED_ZERO)
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "... m k"], b: Float[Tensor, "... k n"]):
+        return torch.matmul(-a, b)
+
+    def replacement(a, b):
+        return -torch.matmul(a, b)
+
+
+class RowScaleMovesOutOfMatMul(Rule):
+    """Scaling the rows of the left operand scales the rows of the product."""
+
+    source = "linear algebra: diag(s)·A·B"
+    equality = Equality.REAL.allowing(Change.NAN_INF)
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "*s m k"], scale: Float[Tensor, "*s m 1"], b: Float[Tensor, "*s k n"]):
+        return torch.matmul(a * scale, b)
+
+    def replacement(a, scale, b):
+        return torch.matmul(a, b) * scale
+
+
+class ColumnScaleMovesIntoMatMul(Rule):
+    """Scaling the columns of a product scales the columns of its right operand."""
+
+    source = "linear algebra: A·B·diag(s)"
+    equality = Equality.REAL.allowing(Change.NAN_INF)
+    trainable = True
+
+    def pattern(a: Float[Tensor, "*s m k"], b: Weight[Float[Tensor, "k n"]], scale: Weight[Float[Tensor, "n"]]):
+        return torch.matmul(a, b) * scale
+
+    def replacement(a, b, scale):
+        return torch.matmul(a, b * scale)
+
+
+class InnerScaleMovesAcrossMatMul(Rule):
+    """Scaling the columns of the left operand scales the rows of the right one."""
+
+    source = "linear algebra: (A·diag(s))·B = A·(diag(s)·B)"
+    trainable = True
+
+    def pattern(a: Float[Tensor, "*s m k"], scale: Weight[Float[Tensor, "k"]], b: Weight[Float[Tensor, "k n"]]):
+        return torch.matmul(a * scale, b)
+
+    def replacement(a, scale, b):
+        return torch.matmul(a, scale[:, None] * b)
+
+
+class LinearAsMatMul(Rule):
+    """A linear layer without bias is the product with the transposed weight."""
+
+    source = "PyTorch, torch.nn.functional.linear"
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: Float[Tensor, "*s m k"], weight: Float[Tensor, "n k"]):
+        return F.linear(x, weight)
+
+    def replacement(x, weight):
+        return torch.matmul(x, weight.transpose(-1, -2))
+
+
+class BiasIntoLinear(Rule):
+    """A vector added to a linear layer without bias is its bias."""
+
+    source = "PyTorch, torch.nn.functional.linear"
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: Rows, weight: Float[Tensor, "n k"], bias: Float[Tensor, "n"]):
+        return F.linear(x, weight) + bias
+
+    def replacement(x, weight, bias):
+        return F.linear(x, weight, bias)
+
+
+class BiasedMatMulAsLinear(Rule):
+    """A product with a matrix plus a vector per column is a linear layer of the transposed matrix."""
+
+    source = "ONNX Runtime, MatMulAddFusion"
+    trainable = True
+
+    def pattern(x: Float[Tensor, "*s m k"], weight: Weight[Float[Tensor, "k n"]], bias: Weight[Float[Tensor, "n"]]):
+        return torch.matmul(x, weight) + bias
+
+    def replacement(x, weight, bias):
+        return F.linear(x, weight.transpose(0, 1), bias)
+
+
+class ShiftIntoLinear(Rule):
+    """A vector added to a linear layer is added to its bias."""
+
+    source = "linearity in the bias"
+    trainable = True
+
+    def pattern(x: Rows, weight: Matrix, bias: PerRow, shift: PerRow):
+        return F.linear(x, weight, bias) + shift
+
+    def replacement(x, weight, bias, shift):
+        return F.linear(x, weight, bias + shift)
+
+
+class ScaleIntoLinear(Rule):
+    """Scaling the outputs of a linear layer scales its weight's rows and its bias."""
+
+    source = "linearity in the weight"
+    equality = Equality.REAL.allowing(Change.NAN_INF)
+    trainable = True
+
+    def pattern(x: Rows, weight: Matrix, bias: PerRow, scale: PerRow):
+        return F.linear(x, weight, bias) * scale
+
+    def replacement(x, weight, bias, scale):
+        return F.linear(x, weight * scale[:, None], bias * scale)
+
+
+class ScalarFactorIntoLinear(Rule):
+    """A scalar factor of a linear layer scales its weight and its bias."""
+
+    source = "linearity in the weight"
+    trainable = True
+
+    def pattern(x: Rows, weight: Matrix, bias: PerRow, factor: float):
+        return F.linear(x, weight, bias) * factor
+
+    def replacement(x, weight, bias, factor):
+        return F.linear(x, weight * factor, bias * factor)
+
+
+class ScalarDivisorIntoLinear(Rule):
+    """A scalar divisor of a linear layer divides its weight and its bias."""
+
+    source = "linearity in the weight"
+    trainable = True
+
+    def pattern(x: Rows, weight: Matrix, bias: PerRow, divisor: float):
+        return F.linear(x, weight, bias) / divisor
+
+    def replacement(x, weight, bias, divisor):
+        return F.linear(x, weight / divisor, bias / divisor)
+
+
+class InputScaleIntoLinear(Rule):
+    """Scaling the inputs of a linear layer scales its weight's columns."""
+
+    source = "linearity in the input"
+    trainable = True
+
+    def pattern(x: Rows, scale: Weight[Float[Tensor, "k"]], weight: Matrix, bias: PerRow):
+        return F.linear(x * scale, weight, bias)
+
+    def replacement(x, scale, weight, bias):
+        return F.linear(x, weight * scale, bias)
+
+
+class InputShiftIntoLinear(Rule):
+    """Shifting the inputs of a linear layer shifts its bias by the weight times the shift."""
+
+    source = "linearity in the input"
+    trainable = True
+
+    def pattern(x: Rows, shift: Weight[Float[Tensor, "k"]], weight: Matrix, bias: PerRow):
+        return F.linear(x + shift, weight, bias)
+
+    def replacement(x, shift, weight, bias):
+        return F.linear(x, weight, F.linear(shift, weight, bias))
+
+
+class LinearOfLinear(Rule):
+    """Two linear layers with nothing between them are one."""
+
+    source = "composition of affine maps"
+    trainable = True
+
+    def pattern(x: Rows, inner: Weight[Float[Tensor, "l k"]], inner_bias: Weight[Float[Tensor, "l"]],
+                outer: Weight[Float[Tensor, "n l"]], outer_bias: PerRow):  # fmt: skip
+        return F.linear(F.linear(x, inner, inner_bias), outer, outer_bias)
+
+    def replacement(x, inner, inner_bias, outer, outer_bias):
+        return F.linear(x, torch.matmul(outer, inner), F.linear(inner_bias, outer, outer_bias))
+
+
+class MergeLowRankUpdate(Rule):
+    """A low-rank update beside a linear layer is added to its weight."""
+
+    source = "Hu et al. 2022 (LoRA), section 4.1"
+    trainable = False
+
+    def pattern(x: Rows, weight: Matrix, bias: PerRow, down: Weight[Float[Tensor, "r k"]], up: Weight[Float[Tensor, "n r"]], factor: float):
+        return F.linear(x, weight, bias) + F.linear(F.linear(x, down), up) * factor
+
+    def replacement(x, weight, bias, down, up, factor):
+        return F.linear(x, weight + torch.matmul(up, down) * factor, bias)
+
+
+class OuterProductAsBroadcast(Rule):
+    """The product of a column and a row is their broadcast product."""
+
+    source = "linear algebra"
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "*s m 1"], b: Float[Tensor, "*s 1 n"]):
+        return torch.matmul(a, b)
+
+    def replacement(a, b):
+        return a * b
+
+
+class RowOfProductsAsMatMul(Rule):
+    """The sum of products over the last axis is the product of a row with a column."""
+
+    source = "linear algebra"
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "*s k"], b: Float[Tensor, "*s k"]):
+        return (a * b).sum(-1)
+
+    def replacement(a, b):
+        return torch.matmul(a[..., None, :], b[..., None])[..., 0, 0]
+
+
+class SumOfMatMulColumns(Rule):
+    """The row sums of a product are the product with the row sums of the right operand."""
+
+    source = "XLA algebraic simplifier; 1 is a vector: (A·B)·1 = A·(B·1)"
+    trainable = True
+
+    def pattern(a: Float[Tensor, "*s m k"], b: Float[Tensor, "*s k n"]):
+        return torch.matmul(a, b).sum(-1)
+
+    def replacement(a, b):
+        return torch.matmul(a, b.sum(-1, keepdim=True))[..., 0]
+
+
+class SumOfMatMulRows(Rule):
+    """The column sums of a product are the product of the column sums of the left operand."""
+
+    source = "XLA algebraic simplifier; 1 is a vector: 1ᵀ·(A·B) = (1ᵀ·A)·B"
+    trainable = True
+
+    def pattern(a: Float[Tensor, "*s m k"], b: Float[Tensor, "*s k n"]):
+        return torch.matmul(a, b).sum(-2, keepdim=True)
+
+    def replacement(a, b):
+        return torch.matmul(a.sum(-2, keepdim=True), b)
+
+
+class MeanOfLinear(Rule):
+    """The mean of a linear layer over positions is the linear layer of the mean."""
+
+    source = "linearity in the input"
+    requires = [Requires("there is at least one position", lambda m: m >= 1)]
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: Float[Tensor, "*s m k"], weight: Float[Tensor, "n k"], bias: Float[Tensor, "n"]):
+        return F.linear(x, weight, bias).mean(-2)
+
+    def replacement(x, weight, bias):
+        return F.linear(x.mean(-2), weight, bias)
+
+
+class FlattenRowsOfMatMul(Rule):
+    """Rows of a batch times one matrix are the rows of one taller matrix."""
+
+    source = "ONNX Runtime, MatMul with a shared right operand"
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "b m k"], w: Float[Tensor, "k n"]):
+        return torch.matmul(a, w)
+
+    def replacement(a, w):
+        return torch.matmul(a.flatten(0, 1), w).unflatten(0, (a.shape[0], a.shape[1]))
+
+
+class EinsumAsMatMul(Rule):
+    """Contracting the last axis with the second to last one is a product of matrices."""
+
+    source = "Einstein notation"
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "b m k"], b: Float[Tensor, "b k n"]):
+        return torch.einsum("bmk,bkn->bmn", a, b)
+
+    def replacement(a, b):
+        return torch.matmul(a, b)
+
+
+class EinsumAsMatMulTransposed(Rule):
+    """Contracting the last axes of queries and keys is a product with the transposed keys."""
+
+    source = "Einstein notation; Vaswani et al. 2017, section 3.2.1"
+    trainable = True
+    bidirectional = True
+
+    def pattern(q: Float[Tensor, "b h m k"], p: Float[Tensor, "b h n k"]):
+        return torch.einsum("bhmk,bhnk->bhmn", q, p)
+
+    def replacement(q, p):
+        return torch.matmul(q, p.transpose(-1, -2))
+
+
+class EinsumAsOuterProduct(Rule):
+    """Einstein's notation without a contracted axis is a broadcast product."""
+
+    source = "Einstein notation"
+    trainable = True
+    bidirectional = True
+
+    def pattern(a: Float[Tensor, "m"], b: Float[Tensor, "n"]):
+        return torch.einsum("m,n->mn", a, b)
+
+    def replacement(a, b):
+        return a[:, None] * b[None, :]
