@@ -44,11 +44,11 @@ class FoldBatchNormIntoConvolution(Rule):
     requires = [running_statistics]
 
     def pattern(x: Image, weight: Kernels, bias: PerOutput, gamma: PerOutput, beta: PerOutput, mean: PerOutput, var: PerOutput,
-                stride: Pair, padding: Pair, dilation: Pair, groups: int, momentum: float, eps: float, training: bool):  # fmt: skip
+                stride: Pair, padding: Pair, dilation: Pair, groups: int, eps: float, training: bool):  # fmt: skip
         y = F.conv2d(x, weight, bias, stride, padding, dilation, groups)
-        return F.batch_norm(y, mean, var, gamma, beta, training, momentum, eps)
+        return F.batch_norm(y, mean, var, gamma, beta, training, 0.1, eps)
 
-    def replacement(x, weight, bias, gamma, beta, mean, var, stride, padding, dilation, groups, momentum, eps, training):
+    def replacement(x, weight, bias, gamma, beta, mean, var, stride, padding, dilation, groups, eps, training):
         scale = gamma * torch.rsqrt(var + eps)
         return F.conv2d(x, weight * scale[:, None, None, None], (bias - mean) * scale + beta, stride, padding, dilation, groups)
 
@@ -62,11 +62,11 @@ class FoldBatchNormIntoConvolution1d(Rule):
 
     def pattern(x: Float[Tensor, "n groups*c l"], weight: Weight[Float[Tensor, "groups*o c k"]], bias: PerOutput, gamma: PerOutput,
                 beta: PerOutput, mean: PerOutput, var: PerOutput, stride: int, padding: int, dilation: int, groups: int,
-                momentum: float, eps: float, training: bool):  # fmt: skip
+                eps: float, training: bool):  # fmt: skip
         y = F.conv1d(x, weight, bias, stride, padding, dilation, groups)
-        return F.batch_norm(y, mean, var, gamma, beta, training, momentum, eps)
+        return F.batch_norm(y, mean, var, gamma, beta, training, 0.1, eps)
 
-    def replacement(x, weight, bias, gamma, beta, mean, var, stride, padding, dilation, groups, momentum, eps, training):
+    def replacement(x, weight, bias, gamma, beta, mean, var, stride, padding, dilation, groups, eps, training):
         scale = gamma * torch.rsqrt(var + eps)
         return F.conv1d(x, weight * scale[:, None, None], (bias - mean) * scale + beta, stride, padding, dilation, groups)
 
@@ -88,11 +88,11 @@ class FoldBatchNormIntoTransposedConvolution(Rule):
     def pattern(x: Float[Tensor, "n c h w"], weight: Weight[Float[Tensor, "c o kh kw"]], bias: Weight[Float[Tensor, "o"]],
                 gamma: Weight[Float[Tensor, "o"]], beta: Weight[Float[Tensor, "o"]], mean: Weight[Float[Tensor, "o"]],
                 var: Weight[Float[Tensor, "o"]], stride: Pair, padding: Pair, more: Pair, dilation: Pair, groups: int,
-                momentum: float, eps: float, training: bool):  # fmt: skip
+                eps: float, training: bool):  # fmt: skip
         y = F.conv_transpose2d(x, weight, bias, stride, padding, more, groups, dilation)
-        return F.batch_norm(y, mean, var, gamma, beta, training, momentum, eps)
+        return F.batch_norm(y, mean, var, gamma, beta, training, 0.1, eps)
 
-    def replacement(x, weight, bias, gamma, beta, mean, var, stride, padding, more, dilation, groups, momentum, eps, training):
+    def replacement(x, weight, bias, gamma, beta, mean, var, stride, padding, more, dilation, groups, eps, training):
         scale = gamma * torch.rsqrt(var + eps)
         return F.conv_transpose2d(x, weight * scale[:, None, None], (bias - mean) * scale + beta, stride, padding, more, groups, dilation)
 
@@ -105,11 +105,11 @@ class FoldBatchNormBeforeConvolution(Rule):
     requires = [running_statistics, no_padding]
 
     def pattern(x: Image, weight: Kernels, bias: PerOutput, gamma: PerInput, beta: PerInput, mean: PerInput, var: PerInput,
-                stride: Pair, padding: Pair, dilation: Pair, groups: int, momentum: float, eps: float, training: bool):  # fmt: skip
-        y = F.batch_norm(x, mean, var, gamma, beta, training, momentum, eps)
+                stride: Pair, padding: Pair, dilation: Pair, groups: int, eps: float, training: bool):  # fmt: skip
+        y = F.batch_norm(x, mean, var, gamma, beta, training, 0.1, eps)
         return F.conv2d(y, weight, bias, stride, padding, dilation, groups)
 
-    def replacement(x, weight, bias, gamma, beta, mean, var, stride, padding, dilation, groups, momentum, eps, training):
+    def replacement(x, weight, bias, gamma, beta, mean, var, stride, padding, dilation, groups, eps, training):
         scale = gamma * torch.rsqrt(var + eps)
         moved = bias + per_input_channel_sum(weight, beta - mean * scale, groups)
         return F.conv2d(x, per_input_channel(weight, scale, groups), moved, stride, padding, dilation, groups)

@@ -217,7 +217,8 @@ class ScalarFactorOfConvolution(Rule):
     trainable = True
 
     def pattern(x: Float[Tensor, "n groups*c h w"], weight: Weight[Float[Tensor, "groups*o c kh kw"]],
-                bias: Weight[Float[Tensor, "groups*o"]], factor: float, stride: Pair, padding: Pair, dilation: Pair, groups: int):  # fmt: skip
+                bias: Weight[Float[Tensor, "groups*o"]], factor: float, stride: Pair, padding: Pair, dilation: Pair,
+                groups: int):  # fmt: skip
         return F.conv2d(x, weight, bias, stride, padding, dilation, groups) * factor
 
     def replacement(x, weight, bias, factor, stride, padding, dilation, groups):
