@@ -96,6 +96,7 @@ class _Translation:
         self.known: dict[torch.fx.Node, Any] = {}
         self.tensors = _tensors_of(program, module)
         self.hints: dict[Symbol, int] = {}
+        self.unused: dict[str, Any] = {}
         self.training = module is not None and module.training
 
     def graph_of_program(self) -> Graph:
@@ -112,6 +113,8 @@ class _Translation:
                 argument_names.append(node.name)
             elif spec.target in updated:
                 state.append((node, str(spec.target)))
+            elif not node.users:
+                self.unused[str(spec.target)] = self.tensors[str(spec.target)]
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
                 self.known[node] = self.graph.constant(str(spec.target), self.tensors[str(spec.target)])
             else:
@@ -164,6 +167,8 @@ class _Translation:
             hints=self.hints,
             ranges=_ranges(self.program),
             training=self.training,
+            unused=self.unused,
+            read=frozenset(self.graph.constants),
         )
 
     def output(self, value: Value) -> Position:

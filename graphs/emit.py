@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator as python_operator
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -217,6 +217,7 @@ class _Emission:
         self.fx.set_codegen(_PyTreeCodeGen(_PyTreeInfo(names, self.interface.argument_structure, self.interface.result_structure)))
         root = torch.nn.Module()
         tensors = {**self.graph.constants, **self.interface.tensors}
+        tensors.update(self.unused(tensors))
         for name, tensor in tensors.items():
             for every in self.interface.names.get(name, (name,)):
                 place_tensor(root, every, tensor, every in self.interface.persistent)
@@ -226,6 +227,14 @@ class _Emission:
                 place_tensor(module, every, tensor, every in self.interface.persistent)
         module.train(bool(self.interface.training))
         return module
+
+
+    def unused(self, used: Mapping[str, Any]) -> dict[str, Any]:
+        """The tensors that the captured module has and never reads, but those of parts of which nothing else is left."""
+        owners = {name.rpartition(".")[0] for name in used}
+        before = {name.rpartition(".")[0] for name in self.interface.read}
+        unused = self.interface.unused.items()
+        return {name: tensor for name, tensor in unused if (owner := name.rpartition(".")[0]) in owners or owner not in before}
 
 
 def _as_variable(value: Any) -> Any:

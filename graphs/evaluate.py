@@ -29,7 +29,7 @@ def evaluate(graph: Graph, inputs: Sequence[torch.Tensor], float64: bool = False
     sizes = bind_sizes(graph, [tuple(tensor.shape) for tensor in given])
     for node, tensor in zip(graph.inputs, given, strict=True):
         known[Value(node)] = widened(tensor) if float64 else tensor
-    with _default_dtype(torch.float64 if float64 else None):
+    with default_dtype(torch.float64 if float64 else None):
         for node, last in _with_last_uses(graph):
             operator = graph.operator(node)
             if isinstance(operator, Constant):
@@ -86,7 +86,8 @@ def _with_last_uses(graph: Graph) -> Iterator[tuple[int, list[Value]]]:
 
 
 @contextmanager
-def _default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
+def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
+    """Inside the block, torch's default floating dtype is this one."""
     before = torch.get_default_dtype()
     if dtype is not None:
         torch.set_default_dtype(dtype)

@@ -28,7 +28,8 @@ class Interface:
     `results` has an entry per leaf of what the module returns: a `Position`, a size (an `Expression`) or a constant.
     `state` names the buffers that the module updates; they are inputs of the graph, after the caller's own.
     `updates` says which outputs are written back: to a buffer (by name) or into the tensor of an argument (by leaf number).
-    `names` are all names under which the module knows a constant, where there are several.
+    `names` are all names under which the module knows a constant, where there are several; `unused` are its tensors that
+    nothing reads, `read` the names of those that something read when the module was captured.
     """
 
     argument_names: tuple[str, ...]
@@ -44,6 +45,8 @@ class Interface:
     hints: dict[Symbol, int] = field(default_factory=dict)
     ranges: dict[Symbol, tuple[int, int | None]] = field(default_factory=dict)
     training: bool = False
+    unused: dict[str, Any] = field(default_factory=dict)
+    read: frozenset[str] = frozenset()
 
     def leaves(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """The tensors for the graph's inputs from the arguments of a call; buffers the module updates come last.
