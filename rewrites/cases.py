@@ -187,5 +187,6 @@ def trace_case(rule: type[Rule], case: Case, dtypes: Mapping[str, str] | None = 
 
 
 __all__ = [
-    "Case", "TracedCase", "any_of", "arguments_for", "cases", "dtype_of", "equal", "size_condition", "size_facts", "speaks_of_sizes", "trace_case",
+    "Case", "TracedCase", "any_of", "arguments_for", "cases", "dtype_of", "equal", "size_condition", "size_facts", "speaks_of_sizes",
+    "trace_case",
 ]  # fmt: skip

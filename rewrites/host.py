@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from graphs.graph import Graph, Value
 from operators.operator import Effect, Operator, TensorType
@@ -14,13 +14,16 @@ IMPURE = Effect.RANDOM | Effect.UPDATES_BUFFER | Effect.UNKNOWN
 """What a rewrite may not duplicate, drop or merge."""
 
 
+OperatorClass: TypeAlias = type[Operator]
+
+
 class Host:
     """A graph that does not change while it is read; make a new one after every change."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._data = graph.network.nodes
-        self._by_class: dict[type[Operator], list[int]] | None = None
+        self._by_class: dict[OperatorClass, list[int]] | None = None
         self._operands: dict[int, tuple[Value | None, ...]] = {}
         self._constant: dict[int, bool] = {}
         self._tensors: dict[Value, Any] = {}
@@ -43,7 +46,7 @@ class Host:
         edges = self.graph.network.out_edges(value.node, keys=True)
         return sorted((user, position) for _, user, (output, position) in edges if output == value.output)
 
-    def of_class(self, kind: type[Operator]) -> list[int]:
+    def of_class(self, kind: OperatorClass) -> list[int]:
         """The nodes whose operator is of this class, in node order."""
         if self._by_class is None:
             self._by_class = {}

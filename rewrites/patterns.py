@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from graphs.graph import Graph, Value
@@ -15,7 +14,7 @@ from operators.operator import Operator, ShapeError, TensorType
 from operators.sources import Input
 from rewrites.cases import Case, TracedCase, size_facts, trace_case
 from rewrites.host import IMPURE
-from rewrites.rule import Rule
+from rewrites.rule import Rule, remembered
 from rewrites.signature import AxisVariable, ChoiceVariable, TensorVariable
 from rewrites.unification import with_unknowns
 
@@ -107,7 +106,7 @@ def _way_up(pattern: Pattern, root: int, known: set[Value], below: set[Value]) -
     return best
 
 
-@cache
+@remembered
 def _plans(pattern: Pattern, anchor: int) -> list[tuple[int, Link | None]]:
     known = _below(pattern, pattern.roots[anchor].node) | {pattern.roots[anchor]}
     left = [position for position in range(len(pattern.roots)) if position != anchor]
@@ -170,7 +169,7 @@ def _impure(graph: Graph) -> Counter[type[Operator]]:
     return Counter(type(graph.operator(node)) for node in _needed(graph) if graph.operator(node).effects & IMPURE)
 
 
-@cache
+@remembered
 def sketches(rule: type[Rule]) -> tuple[Pattern, ...]:
     """One pattern for each combination of choices (axes aside), with some ranks for which it can be traced.
 
@@ -202,12 +201,12 @@ def exact(rule: type[Rule], sketch: Pattern, stars: dict[str, tuple[Dim, ...]], 
                 yield pattern
 
 
-@cache
+@remembered
 def _variable(rule: type[Rule], name: str) -> Any:
     return next(variable for variable in rule.signature().variables if variable.name == name)
 
 
-@cache
+@remembered
 def _traced(rule: type[Rule], case: Case, dtypes: tuple[tuple[str, str], ...]) -> Pattern | None:
     """The case's pattern; None where its conditions, or the operators of either side, do not admit the case."""
     if any(fact is False for fact in size_facts(rule, case)):
@@ -218,7 +217,7 @@ def _traced(rule: type[Rule], case: Case, dtypes: tuple[tuple[str, str], ...]) -
         return None
 
 
-@cache
+@remembered
 def tensors(rule: type[Rule]) -> dict[str, TensorVariable]:
     """The rule's tensor variables by name."""
     return {variable.name: variable for variable in rule.signature().tensors}

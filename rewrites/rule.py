@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from types import CodeType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from rewrites.signature import RuleDefinitionError, Signature
 
@@ -106,7 +106,15 @@ class Rule:
         return hashlib.sha256("\n".join(pieces).encode()).hexdigest()
 
 
-@cache
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def remembered(function: Function) -> Function:
+    """`functools.cache` for functions of rules, with the function's own type."""
+    return cast(Function, cache(function))
+
+
+@remembered
 def _signature(rule: type[Rule]) -> Signature:
     return Signature.of(rule.__name__, rule.pattern)
 
