@@ -1,0 +1,252 @@
+"""Best-first search with backtracking over the graphs that rules reach from one graph.
+
+The frontier holds graphs that are known by their parent and the move that leads to them; a graph is built when it is its turn, and
+only then compared with those seen before. Two queues take turns: the cheapest graph first, and the fewest moves since the last
+improvement first, so that neither a plateau of equal costs nor a detour over a worse graph starves the other. A graph may cost α
+times the best so far; those beyond wait for a later round with a larger α.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from costs.kernels import computed_from_constants
+from costs.roofline import Cost, Roofline
+from graphs.graph import Graph, Value
+from rewrites.apply import Applied, RewriteError, apply_in_place
+from rewrites.host import Host
+from rewrites.match import Match, find_matches
+from search.certified import Admitted
+from search.keys import key
+
+ALPHAS = (1.02, 1.3, 2.0, 4.0)
+"""How many times the best cost a graph may cost, round by round."""
+
+
+@dataclass
+class Move:
+    """A rule at a place; `change` is what it does to the value when that is known from an earlier graph."""
+
+    rule: Admitted
+    match: Match
+    change: float | None = None
+
+
+@dataclass(eq=False)
+class State:
+    """A graph of the search: its parent and the move from it, and once it is opened the graph itself with its moves."""
+
+    parent: State | None
+    move: Move | None
+    value: float
+    plies: int = 0
+    cost: Cost | None = None
+    graph: Graph | None = None
+    moves: list[Move] = field(default_factory=list)
+    opened: bool = False
+    waiting: bool = False
+
+    @property
+    def path(self) -> list[State]:
+        """The states from the first one after the root to this one."""
+        before = self.parent.path if self.parent is not None else []
+        return [*before, self] if self.parent is not None else []
+
+
+@dataclass
+class Limits:
+    """When to stop: expansions in all, expansions without improvement in one round, and a question asked before each."""
+
+    expansions: int = 400
+    patience: int = 80
+    out_of_time: Callable[[], bool] = lambda: False
+
+
+class Explorer:
+    """One search from one graph.
+
+    expanded: graphs whose moves were drawn   candidates: graphs whose cost was evaluated
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        rules: Sequence[Admitted],
+        roofline: Roofline,
+        value: Callable[[Cost], float],
+        needs_memory: bool = False,
+        on_step: Callable[[Explorer], None] | None = None,
+    ) -> None:
+        self.rules = rules
+        self.roofline = roofline
+        self.value = value
+        self.needs_memory = needs_memory
+        self.on_step = on_step
+        self.additive = not roofline.policy.fuses and not needs_memory
+        self.expanded = 0
+        self.candidates = 0
+        self.complete = False
+        self._seen: set[int] = set()
+        self._ticket = itertools.count()
+        cost = roofline.cost(graph, memory=needs_memory)
+        self.root = State(None, None, value(cost), cost=cost, graph=graph)
+        self.best = self.root
+
+    def run(self, limits: Limits, alphas: Iterable[float] = ALPHAS) -> State:
+        """The best state found; call again to go on."""
+        frontier = _Frontier()
+        frontier.push(self.root)
+        waiting: list[State] = []
+        for alpha in alphas:
+            for held in waiting:
+                frontier.push(held)
+            waiting = []
+            since = 0
+            while since < limits.patience:
+                if self.expanded >= limits.expansions or limits.out_of_time():
+                    return self._with_cheapest(frontier)
+                state = frontier.pop()
+                if state is None:
+                    break
+                if state.value > alpha * self.best.value:
+                    state.waiting = True
+                    waiting.append(state)
+                    continue
+                before = self.best
+                children = self._expand(state)
+                since = 0 if self.best is not before else since + 1
+                for child in children:
+                    frontier.push(child)
+                if self.on_step is not None:
+                    self.on_step(self)
+            else:
+                continue
+        self.complete = frontier.cheapest() is None and not waiting
+        return self.best
+
+    def _with_cheapest(self, frontier: _Frontier) -> State:
+        """The best state, after opening the cheapest one of the frontier if it promises more."""
+        state = frontier.cheapest()
+        if state is not None and state.value < self.best.value:
+            self._open(state)
+        return self.best
+
+    def _expand(self, state: State) -> list[State]:
+        if not self._open(state):
+            return []
+        self.expanded += 1
+        assert state.graph is not None
+        children = []
+        for move in state.moves:
+            value = state.value + move.change if move.change is not None else self._evaluate(state, move)
+            if value is not None:
+                children.append(State(state, move, value, state.plies + 1))
+        return children
+
+    def _evaluate(self, state: State, move: Move) -> float | None:
+        """The value after the move; None when the rule cannot be applied there after all."""
+        assert state.graph is not None
+        self.candidates += 1
+        try:
+            applied = apply_in_place(move.match, state.graph)
+        except RewriteError:
+            return None
+        value = self.value(self.roofline.cost(state.graph, memory=self.needs_memory))
+        applied.undo()
+        if self.additive:
+            move.change = value - state.value
+        return value
+
+    def _open(self, state: State) -> bool:
+        """Build the state's graph and draw its moves; False when it is one seen before, or cannot be built."""
+        if state.opened:
+            return False
+        state.opened = True
+        if state.parent is None:
+            assert state.graph is not None
+            self._seen.add(key(state.graph))
+            self._draw_moves(state, None)
+            return True
+        assert state.parent.graph is not None
+        assert state.move is not None
+        graph = state.parent.graph.copy()
+        try:
+            applied = apply_in_place(state.move.match, graph)
+        except RewriteError:
+            return False
+        name = key(graph)
+        if name in self._seen:
+            return False
+        self._seen.add(name)
+        state.graph = graph
+        state.cost = self.roofline.cost(graph, memory=self.needs_memory)
+        state.value = self.value(state.cost)
+        if state.value < self.best.value * (1 - 1e-12):
+            self.best = state
+            state.plies = 0
+        self._draw_moves(state, applied)
+        return True
+
+    def _draw_moves(self, state: State, applied: Applied | None) -> None:
+        """The moves of a state: its parent's that the change did not touch, and those around the change."""
+        graph = state.graph
+        assert graph is not None
+        free = computed_from_constants(graph)
+        around = [node for node in graph.network if node not in free] if applied is None else [n for n in applied.touched if n not in free]
+        if applied is not None and state.parent is not None:
+            touched = set(applied.touched)
+            state.moves = [move for move in state.parent.moves if _stands(move.match, graph, touched)]
+        seen = {move.match.key for move in state.moves}
+        host = Host(graph)
+        for admitted in self.rules:
+            for match in find_matches(admitted.rule, host, around):
+                if match.key not in seen and not all(value.node in free for value in match.outputs):
+                    seen.add(match.key)
+                    state.moves.append(Move(admitted, match))
+
+
+def _stands(match: Match, graph: Graph, touched: set[int]) -> bool:
+    """The match is as it was in the graph before a change that touched these nodes."""
+    network = graph.network
+    if any(node not in network or node in touched for node in match.nodes):
+        return False
+    return all(value.node in network for value in match.bindings.values() if isinstance(value, Value))
+
+
+class _Frontier:
+    """States waiting to be expanded, in two orders that take turns."""
+
+    def __init__(self) -> None:
+        self._queues: tuple[list[_Entry], list[_Entry]] = ([], [])
+        self._ticket = itertools.count()
+        self._turn = 0
+
+    def push(self, state: State) -> None:
+        ticket = next(self._ticket)
+        state.waiting = False
+        heapq.heappush(self._queues[0], ((state.value, state.plies, ticket), state))
+        heapq.heappush(self._queues[1], ((state.plies, state.value, ticket), state))
+
+    def pop(self) -> State | None:
+        """The next state by the order whose turn it is."""
+        self._turn = 1 - self._turn
+        queue = self._queues[self._turn]
+        while queue:
+            state = heapq.heappop(queue)[1]
+            if not state.opened and not state.waiting:
+                return state
+        return None
+
+    def cheapest(self) -> State | None:
+        """The state of least value, which stays in the frontier."""
+        queue = self._queues[0]
+        while queue and (queue[0][1].opened or queue[0][1].waiting):
+            heapq.heappop(queue)
+        return queue[0][1] if queue else None
+
+
+_Entry: TypeAlias = tuple[tuple[float, float, int], State]

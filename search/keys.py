@@ -1,0 +1,61 @@
+"""When two graphs in a search are the same: equal structure, with constants told apart but not looked into.
+
+Within one search every graph computes the same function, so a constant (or what is computed from constants alone) counts by its
+type and by which other uses share it; how it is computed does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from costs.kernels import computed_from_constants
+from graphs.graph import Graph, Value
+from operators.sources import Scalar
+
+
+def canonical_order(graph: Graph, free: set[int] | None = None) -> tuple[tuple[Hashable, ...], list[int]]:
+    """A description equal for equal graphs, and the nodes in the order of the description (constant expressions as one leaf each)."""
+    if free is None:
+        free = computed_from_constants(graph)
+    nodes = graph.network.nodes
+    number: dict[int, int] = {}
+    order: list[int] = []
+    records: list[Hashable] = []
+    operands_of: dict[int, tuple[Value | None, ...]] = {}
+
+    def place(node: int, record: Hashable) -> None:
+        number[node] = len(order)
+        order.append(node)
+        records.append(record)
+
+    for node in graph.inputs:
+        place(node, ("input", nodes[node]["types"]))
+    for output in graph.outputs:
+        stack = [output.node]
+        while stack:
+            node = stack[-1]
+            if node in number:
+                stack.pop()
+                continue
+            data = nodes[node]
+            operator = data["operator"]
+            if node in free:
+                place(node, ("number", operator) if isinstance(operator, Scalar) else ("constant", data["types"]))
+                stack.pop()
+                continue
+            operands = operands_of.get(node)
+            if operands is None:
+                operands = operands_of[node] = graph.operands(node)
+                missing = [value.node for value in reversed(operands) if value is not None and value.node not in number]
+                if missing:
+                    stack.extend(missing)
+                    continue
+            place(node, (operator, tuple(None if v is None else (number[v.node], v.output) for v in operands)))
+            stack.pop()
+    records.append(tuple((number[value.node], value.output) for value in graph.outputs))
+    return tuple(records), order
+
+
+def key(graph: Graph, free: set[int] | None = None) -> int:
+    """A hash of the description."""
+    return hash(canonical_order(graph, free)[0])

@@ -1,0 +1,231 @@
+"""The search over a whole graph: window by window, equal windows once, then the clean-up and the last check.
+
+A graph of at most `WINDOW` running nodes is searched as a whole. A larger one is cut into windows; each distinct window is searched
+once and its moves are replayed in the equal ones; a further sweep cuts elsewhere, so that what lay on a seam is seen too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from costs.devices import Device
+from costs.kernels import Policy, computed_from_constants
+from costs.roofline import Cost, Roofline
+from graphs.graph import Graph
+from rewrites.rule import Rule
+from search.certified import Admitted, Certified, admit
+from search.explorer import Explorer, Limits
+from search.interruption import Interruption
+from search.objective import Objective
+from search.replay import Solution, replay, solution_of
+from search.result import SearchResult, Step
+from search.windows import Window, boundaries, cut_out, local_order, put_back
+
+WINDOW = 48
+"""The most running nodes of a window."""
+SWEEPS = 4
+"""The most sweeps over a graph that is cut into windows."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a search is: seconds gone and allowed, the best cost so far, graphs expanded and evaluated."""
+
+    seconds: float
+    allowed: float
+    best: Cost
+    expanded: int
+    candidates: int
+
+
+def search(
+    graph: Graph,
+    rules: Iterable[type[Rule]],
+    certified: Certified,
+    device: str | Device = "h100",
+    kernels: str | Policy = "none",
+    objective: str | Mapping[str, float] | Objective = "time",
+    seconds: float = 60.0,
+    expansions: int = 300,
+    seed: int = 0,
+    sizes: Mapping[str, int] | None = None,
+    inputs: Sequence[Any] | None = None,
+    check: bool = True,
+    progress: Callable[[Progress], None] | None = None,
+) -> SearchResult:
+    """The best graph found that computes the same function, every step by a rule with a certificate.
+
+    certified: from a rule to its certificate (see search.certified)   seconds: the time budget
+    expansions: graphs expanded for each distinct window   inputs: tensors for the last check; drawn by `seed` when left out
+    sizes: numbers for symbolic sizes, for pricing and checking   check: run both graphs before the result is handed out
+    Ctrl-C ends the search; the best so far is returned.
+    Raises: NumericCheckError when the result differs from the original, CostError, UnknownDeviceError, UnknownPolicyError,
+    UnknownObjectiveError.
+    """
+    admitted, refused = admit(rules, certified)
+    roofline = Roofline(device, kernels, sizes)
+    with Interruption() as interruption:
+        run = _Run(graph.copy(), admitted, roofline, Objective.of(objective), seconds, expansions, interruption, progress)
+        run.sweep_all()
+        result = run.finish()
+    result.refused = refused
+    if check and result.steps:
+        from search.check import compare
+
+        result.max_error = compare(graph, result.graph, inputs, seed, sizes)
+    return result
+
+
+class _Run:
+    """One search: the graph as it stands, the steps so far, and what is known of windows."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        rules: Sequence[Admitted],
+        roofline: Roofline,
+        objective: Objective,
+        seconds: float,
+        expansions: int,
+        interruption: Interruption,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self.original = graph
+        self.graph = graph.copy()
+        self.graph.remove_dead()
+        self.rules = rules
+        self.roofline = roofline
+        self.objective = objective
+        self.seconds = seconds
+        self.expansions = expansions
+        self.interruption = interruption
+        self.progress = progress
+        self.started = time.perf_counter()
+        self.before = roofline.cost(graph)
+        self.cost = self.before
+        self.value = objective.value(self.before)
+        self.steps: list[Step] = []
+        self.solved: dict[tuple[Hashable, ...], Solution | None] = {}
+        self.expanded = self.candidates = 0
+        self.complete = True
+
+    def elapsed(self) -> float:
+        return time.perf_counter() - self.started
+
+    def out_of_time(self) -> bool:
+        return self.interruption.asked or self.elapsed() > self.seconds
+
+    def sweep_all(self) -> None:
+        """Sweep until nothing improves under two different cuts."""
+        shunned: set[int] = set()
+        idle = 0
+        for _ in range(SWEEPS):
+            if self.out_of_time():
+                self.complete = False
+                return
+            improved, ends, runs = self._sweep(shunned)
+            idle = 0 if improved else idle + 1
+            if runs == 1 or idle == 2:
+                return
+            shunned = ends
+
+    def _sweep(self, shunned: set[int]) -> tuple[bool, set[int], int]:
+        """One pass over all windows: whether any improved, where they ended, how many they were."""
+        free = computed_from_constants(self.graph)
+        order = local_order(self.graph, free)
+        runs = boundaries(self.graph, order, WINDOW, shunned)
+        improved = False
+        for position, nodes in enumerate(runs):
+            if self.out_of_time():
+                self.complete = False
+                break
+            window = cut_out(self.graph, nodes, free)
+            improved = self._improve(window, free, len(runs) - position) or improved
+        return improved, {nodes[-1] for nodes in runs}, len(runs)
+
+    def _improve(self, window: Window, free: set[int], left: int) -> bool:
+        """Put the window's best form into the graph; False when it is the window itself."""
+        if window.description in self.solved:
+            known = self.solved[window.description]
+            if known is None:
+                return False
+            replayed = replay(known, window)
+            if replayed is not None:
+                self._enter(known, window, replayed, free)
+                return True
+        allowed = self.elapsed() + max((self.seconds - self.elapsed()) / left, 0.0) * 2
+        explorer = Explorer(
+            window.graph, self.rules, self.roofline, self.value, self.objective.needs_memory, self._tell
+        )
+        counted = (self.expanded, self.candidates)
+        self._counted = counted
+        limits = Limits(self.expansions, max(20, self.expansions // 4), lambda: self.out_of_time() or self.elapsed() > allowed)
+        best = explorer.run(limits)
+        self.expanded, self.candidates = counted[0] + explorer.expanded, counted[1] + explorer.candidates
+        self.complete = self.complete and not self.out_of_time()
+        if best is explorer.root:
+            self.solved.setdefault(window.description, None)
+            return False
+        solution = solution_of(best, window.order)
+        self.solved[window.description] = solution
+        assert best.graph is not None
+        self._enter(solution, window, best.graph, free)
+        return True
+
+    def _tell(self, explorer: Explorer) -> None:
+        if self.progress is not None:
+            expanded, candidates = self._counted
+            assert explorer.best.cost is not None
+            assert explorer.root.cost is not None
+            best = _shifted(self.cost, explorer.root.cost, explorer.best.cost)
+            self.progress(Progress(self.elapsed(), self.seconds, best, expanded + explorer.expanded, candidates + explorer.candidates))
+
+    def _enter(self, solution: Solution, window: Window, solved: Graph, free: set[int]) -> None:
+        """Put a window back and note its steps."""
+        names = {inner: f"%{outer}" for inner, outer in window.outer.items()}
+        cost = self.cost
+        for move in solution.moves:
+            place = ", ".join(f"{name} {names.get(node, 'new')}" for name, node in zip(move.operators, move.match.nodes, strict=True))
+            after = _shifted(cost, move.before, move.after)
+            self.steps.append(Step(move.rule.rule.__name__, place, cost, after, move.regression, move.rule.certificate))
+            cost = after
+        put_back(self.graph, window, solved, free)
+        self.cost = cost
+
+    def finish(self) -> SearchResult:
+        """Clean up, and hand out whichever of the new and the original graph is better."""
+        from graphs.passes import simplify
+
+        self.graph.remove_dead()
+        simplify(self.graph)
+        after = self.roofline.cost(self.graph)
+        graph, steps = self.graph, self.steps
+        if self.value(after) > self.value(self.before) * (1 + 1e-9):
+            graph, steps, after = self.original, [], self.before
+        if steps:
+            steps = [*steps[:-1], replace(steps[-1], cost_after=after)]
+        return SearchResult(
+            graph,
+            self.before,
+            after,
+            steps,
+            seconds=self.elapsed(),
+            expanded=self.expanded,
+            candidates=self.candidates,
+            complete=self.complete and not self.interruption.asked,
+            interrupted=self.interruption.asked,
+        )
+
+
+def _shifted(whole: Cost, before: Cost, after: Cost) -> Cost:
+    """The cost of the whole graph after a part of it changed from one cost to another."""
+    return Cost(
+        whole.time + after.time - before.time,
+        whole.flops + after.flops - before.flops,
+        whole.bytes + after.bytes - before.bytes,
+        whole.kernels + after.kernels - before.kernels,
+        whole.memory + after.memory - before.memory,
+    )
