@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from operators.expressions import Dim, plain
-from operators.operator import Effect, Operator, TensorType, operator, torch_dtype
+from operators.operator import Effect, Operator, TensorType, Unsupported, alias, operator, torch_dtype
 from operators.pointwise import default_dtype, refuse
 
 Bound = tuple[Operator, Sequence[Any]]
@@ -50,6 +50,13 @@ class Dropout(Operator):
     def bind(cls, input: Any, p: Any = 0.5, training: bool = True, inplace: bool = False) -> Bound:
         refuse(cls, inplace=inplace)
         return cls(bool(training)), [input, p]
+
+
+@alias("dropout1d dropout2d dropout3d feature_dropout alpha_dropout feature_alpha_dropout")
+def _channel_dropout(input: Any, p: Any = 0.5, training: bool = True, inplace: bool = False) -> Bound:
+    if training:
+        raise Unsupported("Dropout: dropping whole channels, and alpha dropout, are not covered in training")
+    return Dropout.bind(input, p, training, inplace)
 
 
 class Draw(Operator):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from operators.expressions import Dim
-from operators.meaning import constant
+from operators.meaning import constant, convert
 from operators.operator import Operator, TensorType, operator, torch_dtype
 
 
@@ -74,7 +74,7 @@ class Full(Operator):
         return self.type
 
     def element(self, at: tuple[Any, ...], fill: Any, output: int = 0) -> Any:
-        return fill[()]
+        return convert(fill[()], fill.dtype, self.type)
 
     def flops(self, fill: TensorType) -> Dim:
         return 0
@@ -83,6 +83,9 @@ class Full(Operator):
         import torch
 
         return torch.full(self.size, fill, dtype=torch_dtype(self.type))
+
+    def gradient(self, out_grad: Any, fill: Any) -> tuple[Any, ...]:
+        return (out_grad.sum() if hasattr(fill, "shape") else None,)
 
     @classmethod
     def bind(cls, size: Any, fill_value: Any, *, dtype: Any = None, **layout: Any) -> tuple[Operator, list[Any]]:

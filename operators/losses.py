@@ -1,0 +1,166 @@
+"""Losses, as training graphs have them: every one a number, or one number per sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from operators.axes import removed
+from operators.convolution import nested_total
+from operators.expressions import Dim, equal, product
+from operators.meaning import apply, as_index, as_value, compare, constant, convert, divide, total, when
+from operators.operator import Operator, TensorType, Unsupported, broadcast, broadcast_index, operator, require
+from operators.pointwise import floating, reduce_to, refuse, same_dtype
+
+Bound = tuple[Operator, Sequence[Any]]
+
+
+class Loss(Operator):
+    """A loss; `reduction` is "mean", "sum" or "none" over the elements."""
+
+    reduction: str
+
+    def reduced(self, at: tuple[Any, ...], extents: Sequence[Dim], each: Any) -> Any:
+        """`each(index)` combined as `reduction` says."""
+        if self.reduction == "none":
+            return each(at)
+        whole = nested_total(extents, each)
+        return whole if self.reduction == "sum" else divide(whole, as_value(product(extents)))
+
+    @property
+    def reduction_number(self) -> int:
+        """The reduction as aten writes it."""
+        return ("none", "mean", "sum").index(self.reduction)
+
+
+def reduction_of(value: Any) -> str:
+    """torch's `reduction` argument, a word or aten's number, as a word."""
+    return ("none", "mean", "sum")[value] if isinstance(value, int) else str(value)
+
+
+@operator(torch="mse_loss")
+class MeanSquaredError(Loss):
+    """(x − target)², averaged over the elements, added up, or each.
+
+    x: [*s]   target: [*s]   ->   [] or [*s]
+    """
+
+    reduction: str = "mean"
+
+    def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
+        whole = broadcast(self, *(operand.shape for operand in operands))
+        return whole if self.reduction == "none" else ()
+
+    def dtype(self, *operands: TensorType) -> str:
+        floating(self, operands[0])
+        return same_dtype(self, *operands)
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        x, target = operands
+
+        def each(index: tuple[Any, ...]) -> Any:
+            offset = x[broadcast_index(index, x.shape)] - target[broadcast_index(index, target.shape)]
+            return offset * offset
+
+        return self.reduced(at, broadcast(self, x.shape, target.shape), each)
+
+    def flops(self, *operands: TensorType) -> Dim:
+        return 3 * product(broadcast(self, *(operand.shape for operand in operands)))
+
+    def run(self, *tensors: Any) -> Any:
+        import torch
+
+        return torch.ops.aten.mse_loss(*tensors, self.reduction_number)
+
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        x, target = operands
+        by_offset = out_grad * 2 * (x - target)
+        if self.reduction == "mean":
+            by_offset = by_offset / product(broadcast(self, tuple(x.shape), tuple(target.shape)))
+        return reduce_to(by_offset, x), reduce_to(-by_offset, target)
+
+    @classmethod
+    def bind(cls, input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: Any = "mean", weight: Any = None) -> Bound:
+        if isinstance(size_average, int) and not isinstance(size_average, bool):
+            reduction, size_average = size_average, None
+        refuse(cls, size_average=size_average, reduce=reduce, weight=weight)
+        return cls(reduction_of(reduction)), [input, target]
+
+
+@operator(torch="cross_entropy cross_entropy_loss", onnx="SoftmaxCrossEntropyLoss")
+class CrossEntropy(Loss):
+    """−log of the softmax over classes at the target class; targets equal to `ignore` do not count.
+
+    x: [n, c, *s] or [c]   target: [n, *s] or [] of int64   ->   [] or the shape of target
+    """
+
+    reduction: str = "mean"
+    ignore: int = -100
+
+    def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
+        x, target = operands
+        require(self, x.ndim >= 1 and target.dtype == "int64", f"x must have classes and target be int64, got {x} and {target}")
+        expected = removed(x.shape, self.classes(x))
+        require(self, len(expected) == target.ndim, f"target must have the axes of x without the classes, got {target} for {x}")
+        for size, other in zip(expected, target.shape, strict=True):
+            require(self, equal(size, other), f"target must have the axes of x without the classes, got {target} for {x}")
+        return target.shape if self.reduction == "none" else ()
+
+    def classes(self, x: Any) -> int:
+        """The axis of classes, counted from the end."""
+        rank = len(x.shape)
+        return -1 if rank == 1 else 1 - rank
+
+    def dtype(self, *operands: TensorType) -> str:
+        return floating(self, operands[0])
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        x, target = operands
+        axis = self.classes(x)
+
+        def place(index: tuple[Any, ...], k: Any) -> tuple[Any, ...]:
+            cut = len(x.shape) + axis
+            return (*index[:cut], k, *index[cut:])
+
+        def counted(index: tuple[Any, ...]) -> Any:
+            return compare("!=", target[index], constant(self.ignore))
+
+        def each(index: tuple[Any, ...]) -> Any:
+            def loss() -> Any:
+                whole = apply("log", total(x.shape[axis], lambda k: apply("exp", x[place(index, k)])))
+                return whole - x[place(index, as_index(target[index]))]
+
+            return when(counted(index), loss, lambda: constant(0))
+
+        if self.reduction != "mean":
+            return self.reduced(at, target.shape, each)
+        number = nested_total(target.shape, lambda index: convert(counted(index), "bool", "int64"))
+        return divide(nested_total(target.shape, each), number)
+
+    def flops(self, *operands: TensorType) -> Dim:
+        return 4 * product(operands[0].shape)
+
+    def run(self, *tensors: Any) -> Any:
+        import torch.nn.functional as F
+
+        return F.cross_entropy(*tensors, reduction=self.reduction, ignore_index=self.ignore)
+
+    @classmethod
+    def bind(
+        cls,
+        input: Any,
+        target: Any,
+        weight: Any = None,
+        size_average: Any = None,
+        ignore_index: int = -100,
+        reduce: Any = None,
+        reduction: Any = "mean",
+        label_smoothing: float = 0.0,
+    ) -> Bound:
+        if isinstance(size_average, int) and not isinstance(size_average, bool):
+            reduction, size_average = size_average, None
+        refuse(cls, weight=weight, size_average=size_average, reduce=reduce)
+        if label_smoothing != 0 or "int64" not in str(target.dtype):
+            raise Unsupported("CrossEntropy: label smoothing and targets that are probabilities are not covered")
+        return cls(reduction_of(reduction), ignore_index), [input, target]
+
