@@ -183,16 +183,19 @@ class Expression:
         return result
 
     def __floordiv__(self, other: Any) -> Any:
-        return floor_divide(self, other)
+        return self._alike(floor_divide(self, other), other)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return floor_divide(other, self)
+        return self._alike(floor_divide(other, self), other)
 
     def __mod__(self, other: Any) -> Any:
-        return remainder(self, other)
+        return self._alike(remainder(self, other), other)
 
     def __rmod__(self, other: Any) -> Any:
-        return remainder(other, self)
+        return self._alike(remainder(other, self), other)
+
+    def _alike(self, result: Dim, other: Any) -> Any:
+        return self._wrap(result.terms, other) if isinstance(result, Expression) else result
 
     def __le__(self, other: Any) -> Any:
         return at_least_zero(other - self)
@@ -569,6 +572,9 @@ def statement_of(predicate: Callable[[], Any], most_paths: int = 256) -> Truth:
             result = negate(equal(result, 0))
         elif not isinstance(result, Formula):
             result = bool(result)
+        for known, answer in taken:
+            if result == known:  # `a and b` returns the very statement that was found false
+                result = answer
         for position in range(len(plan), len(taken)):
             pending.append([answer for _, answer in taken[:position]] + [False])
         alternatives.append(all_of(*(f if answer else negate(f) for f, answer in taken), result))

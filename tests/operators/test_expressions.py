@@ -108,3 +108,9 @@ def test_a_variable_may_not_be_branched_on_outside_a_condition() -> None:
     with pytest.raises(UndecidedError, match="state a condition"):
         bool(a)
     assert isinstance(equal(symbol("a"), 1), Formula)
+
+
+def test_a_chain_of_ands_is_one_conjunction() -> None:
+    a, b, c = _variables()
+    assert str(statement_of(lambda: a >= 1 and b >= 2 and c == 3)) == "(a ≥ 1 and b ≥ 2 and c = 3)"
+    assert isinstance((a + 1) // b, Variable)
