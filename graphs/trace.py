@@ -145,7 +145,7 @@ def apply_torch(function: Any, args: Sequence[Any], kwargs: dict[str, Any], grap
         raise TraceError(f"{name}: no operator is declared for this torch function")
     if mutates(function):
         raise TraceError(f"{name}: writing into a tensor cannot be traced; use {name.strip('_')}")
-    graph = graph or graph_of((args, kwargs))
+    graph = graph if graph is not None else graph_of((args, kwargs))
     if name.startswith("__r") and name not in ("__rshift__",):
         args = (args[1], args[0])
     try:

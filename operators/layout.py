@@ -313,9 +313,9 @@ def _slice(*args: Any, **named: Any) -> Bound:
 
 @alias("narrow")
 def _narrow(input: Any, dim: int, start: Any, length: Any) -> Bound:
-    if not isinstance(start, int) or start < 0:
-        raise Unsupported(f"Slice: start must be a number of at least 0, got {start}")
-    return Slice(canonical_axis(dim, input.ndim, "narrow"), start, plain(start + length)), [input]
+    if isinstance(start, int) and start < 0:
+        raise Unsupported(f"Slice: start must be at least 0, got {start}")
+    return Slice(canonical_axis(dim, input.ndim, "narrow"), plain(start), plain(start + length)), [input]
 
 
 def _end(value: Dim, size: Dim) -> Dim:
