@@ -90,7 +90,7 @@ class Unification:
         if len(unknowns) > 1:
             return None
         (unknown,) = unknowns
-        parts = _linear(Expression.of(value), unknown)
+        parts = linear(Expression.of(value), unknown)
         if parts is None:
             return None
         slope, rest = parts
@@ -103,7 +103,7 @@ class Unification:
         return True
 
 
-def _linear(value: Expression, unknown: Symbol) -> tuple[Dim, Dim] | None:
+def linear(value: Expression, unknown: Symbol) -> tuple[Dim, Dim] | None:
     """(a, b) of value = a * unknown + b; None when the unknown occurs otherwise."""
     slope: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
