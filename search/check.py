@@ -1,8 +1,9 @@
 """The last word before a graph is handed out: both graphs run on the same drawn inputs.
 
 In float64 they must agree to 1e-10, relative to each output's largest magnitude: the rules hold over the reals, so anything more is
-a fault. In the model's own dtypes the new graph may be no further from the float64 result than `SLACK` times the old graph's own
-rounding error, plus a few units in the last place.
+a fault. (The new graph is run before its constants are folded: a folded float32 weight is rounded to float32.) In the model's own
+dtypes the folded graph may be no further from the float64 result than `SLACK` times the old graph's own rounding error, plus a few
+units in the last place.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def _draw(type: TensorType, numbers: Mapping[Any, int], generator: torch.Generat
 
 def with_weights(graph: Graph, seed: int = 0) -> Graph:
     """The graph itself, or where constants are without data (on the meta device) one with drawn weights."""
-    if not any(getattr(tensor, "is_meta", False) for tensor in graph.constants.values()):
+    if not _is_without_data(graph):
         return graph
     result = graph.copy()
     for name, tensor in graph.constants.items():
@@ -70,17 +71,29 @@ def with_weights(graph: Graph, seed: int = 0) -> Graph:
     return result
 
 
+def _is_without_data(graph: Graph) -> bool:
+    return any(tensor.is_meta for tensor in graph.constants.values())
+
+
 def compare(
-    before: Graph, after: Graph, inputs: Sequence[torch.Tensor] | None = None, seed: int = 0, sizes: Mapping[str, int] | None = None
+    before: Graph,
+    after: Graph,
+    unfolded: Graph | None = None,
+    inputs: Sequence[torch.Tensor] | None = None,
+    seed: int = 0,
+    sizes: Mapping[str, int] | None = None,
 ) -> dict[str, float]:
     """The largest error of `after` against `before`, in float64 and in the graph's own dtypes, relative to each output's scale.
 
+    unfolded: `after` with constants as they were in `before`, for the comparison in float64
     Raises: NumericCheckError when the errors are not those of rounding.
     """
     given = list(inputs) if inputs is not None else draw_inputs(before, seed, sizes)
-    before, after = with_weights(before, seed), with_weights(after, seed)
+    if unfolded is not None and _is_without_data(before):
+        after = unfolded
+    before, after, unfolded = with_weights(before, seed), with_weights(after, seed), with_weights(unfolded or after, seed)
     with torch.no_grad():
-        exact, found = evaluate(before, given, float64=True), evaluate(after, given, float64=True)
+        exact, found = evaluate(before, given, float64=True), evaluate(unfolded, given, float64=True)
         wide = _largest(exact, found, "float64")
         if wide > FLOAT64_BOUND:
             raise NumericCheckError(f"the optimised graph differs from the original by {wide:.3g} in float64, more than {FLOAT64_BOUND:g}")
@@ -98,8 +111,8 @@ def _check_native(exact: Sequence[Any], before: Sequence[Any], after: Sequence[A
             if not torch.equal(old, new):
                 raise NumericCheckError(f"output {position} ({old.dtype}) must be equal, and is not")
             continue
-        allowed = SLACK * _error(reference, old) + UNITS * torch.finfo(old.dtype).eps
-        error = _error(reference, new)
+        allowed = SLACK * relative_error(reference, old) + UNITS * torch.finfo(old.dtype).eps
+        error = relative_error(reference, new)
         if not error <= allowed:
             raise NumericCheckError(f"output {position} is off by {error:.3g} in {old.dtype}, more than {allowed:.3g}")
 
@@ -107,10 +120,10 @@ def _check_native(exact: Sequence[Any], before: Sequence[Any], after: Sequence[A
 def _largest(left: Sequence[Any], right: Sequence[Any], arithmetic: str) -> float:
     if len(left) != len(right):
         raise NumericCheckError(f"the optimised graph must have {len(left)} outputs, got {len(right)}")
-    return max((_error(a, b) for a, b in zip(left, right, strict=True)), default=0.0)
+    return max((relative_error(a, b) for a, b in zip(left, right, strict=True)), default=0.0)
 
 
-def _error(reference: torch.Tensor, found: torch.Tensor) -> float:
+def relative_error(reference: torch.Tensor, found: torch.Tensor) -> float:
     """The largest difference relative to the reference's largest finite magnitude; infinite where NaN or inf do not agree."""
     if reference.shape != found.shape:
         return float("inf")
