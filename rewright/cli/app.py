@@ -22,5 +22,7 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def rewright_(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version and exit.")) -> None:
+def rewright_(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version and exit."),
+) -> None:
     """Prove or refute tensor-graph rewrite rules, and optimise models with the rules that hold."""

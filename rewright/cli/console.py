@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rewright.files import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,44 +73,16 @@ def progress() -> Progress:
     )
 
 
-def write_whole(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file beside its place and rename it there, so that it is never half written; `-` is standard output.
+def write(path: str, content: str) -> None:
+    """Write an output file whole, or to standard output when the path is `-`.
 
     Raises: BadInput when the place cannot be written.
     """
-    if str(path) == "-":
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    if path == "-":
+        sys.stdout.write(content if content.endswith("\n") else content + "\n")
+        sys.stdout.flush()
         return
-    target = Path(path)
     try:
-        with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}.", delete=False, encoding="utf-8") as beside:
-            beside.write(text if text.endswith("\n") else text + "\n")
-        try:
-            os.chmod(beside.name, 0o666 & ~_umask())
-            os.replace(beside.name, target)
-        except OSError:
-            os.unlink(beside.name)
-            raise
+        write_whole(path, content)
     except OSError as error:
-        raise BadInput(f"{target}: cannot be written: {error.strerror or error}") from error
-
-
-def write_json(path: str | os.PathLike[str], value: Any) -> None:
-    """Write a value as JSON: keys in the order given, numbers that JSON lacks (NaN, infinities) as strings."""
-    write_whole(path, json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return str(value)
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        raise BadInput(f"{path}: cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,203 @@
+"""From a model to a faster model: capture, search under certified rules, emit, compare with the original, report."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from costs.devices import Device
+from costs.kernels import Policy
+from costs.roofline import Cost
+from graphs.capture import call_arguments, capture
+from graphs.emit import to_module
+from graphs.evaluate import run_module
+from graphs.graph import Graph
+from graphs.interface import bind_sizes, interface_of
+from rewright.certification import Certification, relevant, usable_rules
+from rewrites.rule import Rule
+from search.check import UNITS, relative_error
+from search.objective import Objective
+from search.result import SearchResult, Step
+from search.searching import Progress, search
+from verifier.verdict import Verdict
+
+
+class EmissionDiffersError(AssertionError):
+    """A module as captured or emitted does not compute what its graph does; nothing is handed out. Please report the model."""
+
+
+@dataclass
+class Result:
+    """An optimised model and the evidence for it.
+
+    `module` is called as the original is; `graph` what it computes, `original` what the model computed. `before` and `after` are
+    costs on `device`; `steps` what was applied, each under a certificate (`certificates` has the verdicts by rule name).
+    `max_error` is the largest difference from the original on the example inputs, relative to each output's largest magnitude, in float64
+    and in the model's own dtypes. `seconds` is what everything took.
+    """
+
+    module: torch.fx.GraphModule
+    graph: Graph
+    original: Graph
+    before: Cost
+    after: Cost
+    steps: Sequence[Step]
+    max_error: Mapping[str, float]
+    seconds: float
+    device: str
+    objective: str
+    kernels: str
+    certificates: Mapping[str, Verdict] = field(default_factory=dict)
+    refused: Sequence[str] = ()
+    complete: bool = True
+
+    @property
+    def gain(self) -> float:
+        """How many times less the objective is: 2.0 is half."""
+        start = Objective.of(self.objective).value(self.before)
+        return start(self.before) / start(self.after) if start(self.after) else 1.0
+
+    def figure(self, cost: Cost) -> float:
+        """The objective's figure of a cost; for a mix, its value relative to the graph at the start."""
+        weights = Objective.of(self.objective).weights
+        return float(getattr(cost, weights[0][0])) if len(weights) == 1 else Objective.of(self.objective).value(self.before)(cost)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as docs/json.md describes it."""
+        steps = [
+            {
+                "rule": step.rule,
+                "place": step.place,
+                "cost_before": self.figure(step.cost_before),
+                "cost_after": self.figure(step.cost_after),
+                "regression": step.regression,
+                "certificate": step.certificate,
+            }
+            for step in self.steps
+        ]
+        return {
+            "before": self.before.as_dict(),
+            "after": self.after.as_dict(),
+            "steps": steps,
+            "max_error": dict(self.max_error),
+            "seconds": self.seconds,
+            "device": self.device,
+            "objective": self.objective,
+            "kernels": self.kernels,
+            "complete": self.complete,
+        }
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write an HTML page: figures, steps with their evidence, and both graphs."""
+        from rewright.files import write_whole
+        from rewright.pages import page
+
+        write_whole(path, page(self))
+
+    def __repr__(self) -> str:
+        return (
+            f"Result({self.objective} x{self.gain:.2f} on {self.device}: {self.before} -> {self.after}; "
+            f"{len(self.steps)} steps, largest error {self.max_error.get('float64', 0.0):.1e} in float64)"
+        )
+
+
+def optimize(
+    module: torch.nn.Module | Graph,
+    example_inputs: Any = None,
+    *,
+    device: str | Device = "h100",
+    objective: str | Mapping[str, float] = "time",
+    kernels: str | Policy = "inductor-like",
+    budget: float = 60.0,
+    rules: Iterable[type[Rule]] | None = None,
+    dynamic_shapes: Any = None,
+    seed: int = 0,
+    certified: Callable[[type[Rule]], Verdict] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """The best equivalent of a model that verified rules lead to.
+
+    module: an `nn.Module` with example inputs (a tuple, a dict of named ones, or a pair of both), or a captured graph
+    objective: `time`, `flops`, `bytes`, `memory`, `kernels` or a mix such as `time=1,memory=0.2`   budget: seconds of search
+    rules: instead of the library   certified: the verdict of a rule, instead of the stored one or a fresh verification
+    Raises: CaptureError for a model that torch.export refuses; NumericCheckError, EmissionDiffersError rather than hand out
+    something that computes another function.
+    """
+    started = time.perf_counter()
+    original = module if isinstance(module, Graph) else capture(module, example_inputs, dynamic_shapes)
+    inputs, sizes = _example(original, example_inputs)
+    certification = Certification(certified or _verdict)
+    found = search(
+        original,
+        relevant(usable_rules(rules), original),
+        certification,
+        device=device,
+        kernels=kernels,
+        objective=objective,
+        seconds=budget,
+        seed=seed,
+        sizes=sizes,
+        inputs=inputs,
+        progress=progress,
+    )
+    emitted = to_module(found.graph)
+    if isinstance(module, torch.nn.Module) and example_inputs is not None:
+        _check_ends(module, emitted, original, found, example_inputs)
+    return Result(
+        module=emitted,
+        graph=found.graph,
+        original=original,
+        before=found.before,
+        after=found.after,
+        steps=found.steps,
+        max_error=found.max_error or {"float64": 0.0, "native": 0.0},
+        seconds=time.perf_counter() - started,
+        device=device if isinstance(device, str) else device.name,
+        objective=str(Objective.of(objective)),
+        kernels=kernels if isinstance(kernels, str) else kernels.name,
+        certificates={rule: verdict for rule, verdict in certification.verdicts.items() if rule in {step.rule for step in found.steps}},
+        refused=[str(refusal) for refusal in found.refused],
+        complete=found.complete,
+    )
+
+
+def _example(graph: Graph, example_inputs: Any) -> tuple[list[torch.Tensor] | None, dict[str, int]]:
+    """The graph's inputs in order and the numbers of its symbolic sizes: from the example, or from capture's hints."""
+    interface = interface_of(graph)
+    if example_inputs is None:
+        return None, {symbol.name: size for symbol, size in interface.hints.items()}
+    arguments, named = call_arguments(example_inputs)
+    inputs = interface.leaves(arguments, named)
+    return inputs, {symbol.name: size for symbol, size in bind_sizes(graph, [tuple(tensor.shape) for tensor in inputs]).items()}
+
+
+def _check_ends(module: torch.nn.Module, emitted: torch.nn.Module, original: Graph, found: SearchResult, example_inputs: Any) -> None:
+    """Capture and emission themselves: the module as written agrees with its graph, and so does the emitted one.
+
+    A model in training mode is left out: running it would update its buffers and draw random numbers.
+    """
+    if module.training or interface_of(original).state:
+        return
+    arguments, named = call_arguments(example_inputs)
+    with torch.no_grad():
+        for what, side, graph in (("captured", module, original), ("emitted", emitted, found.graph)):
+            values = [leaf for leaf in pytree.tree_leaves(side(*arguments, **named)) if isinstance(leaf, torch.Tensor)]
+            expected = [leaf for leaf in pytree.tree_leaves(run_module(graph, *arguments, **named)) if isinstance(leaf, torch.Tensor)]
+            if len(values) != len(expected):
+                raise EmissionDiffersError(f"the {what} module must have {len(expected)} outputs, got {len(values)}")
+            for position, (value, wanted) in enumerate(zip(values, expected, strict=True)):
+                allowed = UNITS * torch.finfo(value.dtype).eps if value.is_floating_point() else 0.0
+                if value.dtype != wanted.dtype or not relative_error(wanted, value) <= allowed:
+                    raise EmissionDiffersError(f"output {position} of the {what} module is off by {relative_error(wanted, value):.3g}")
+
+
+def _verdict(rule: type[Rule]) -> Verdict:
+    from rewright.verification import Request, verdict_of
+
+    return verdict_of(rule, Request())
