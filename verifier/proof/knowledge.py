@@ -1,0 +1,169 @@
+"""What is known while a proof runs: facts about sizes, least values of symbols, signs of tensors' elements."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from operators.expressions import (
+    Atom,
+    Comparison,
+    Dim,
+    Expression,
+    Extreme,
+    Formula,
+    Quotient,
+    Symbol,
+    Truth,
+    at_least_zero,
+    divide_exactly,
+    substitute,
+)  # fmt: skip
+from verifier.proof.solver import Solver
+
+
+@dataclass(frozen=True, eq=True)
+class Index(Symbol):
+    """An index variable, free (of the output element) or bound by a sum; no size or attribute has its name."""
+
+
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+class SplitNeeded(Exception):
+    """An index over `extent` must be written in two digits, the lower of radix `radix`; the proof starts anew with it."""
+
+    def __init__(self, extent: Dim, radix: Dim) -> None:
+        super().__init__(f"an index over {extent} must be split at {radix}")
+        self.extent, self.radix = extent, radix
+
+
+class Knowledge:
+    """Facts and what follows from them at a glance; `values` maps a tensor's name to what its elements are.
+
+    `values` says `positive`, `nonnegative` or `nonzero`. `splits` maps an extent to the radix of its lower digit.
+    """
+
+    def __init__(
+        self,
+        facts: Iterable[Truth] = (),
+        lower: Mapping[Symbol, int] | None = None,
+        values: Mapping[str, str] | None = None,
+        seconds: float = 10.0,
+    ) -> None:
+        self.lower: dict[Symbol, int] = dict(lower or {})
+        self.values = dict(values or {})
+        self.facts: list[Formula] = []
+        self.splits: dict[Expression, Dim] = {}
+        self.deadline = time.monotonic() + seconds
+        self._counter = itertools.count(1)
+        self.extents: dict[Symbol, Dim] = {}
+        for fact in facts:
+            self.add(fact)
+        self.solver = Solver(self.facts, self.lower, self.deadline)
+
+    def add(self, fact: Truth) -> None:
+        """Learn a fact; `s − c ≥ 0` for a symbol raises its least value."""
+        if isinstance(fact, bool):
+            if not fact:
+                raise ValueError("a fact is plainly false")
+            return
+        if isinstance(fact, Comparison) and fact.relation == ">=":
+            monomials = [m for m in fact.expression.terms if m]
+            if len(monomials) == 1 and len(monomials[0]) == 1 and fact.expression.terms[monomials[0]] == 1:
+                (atom,) = monomials[0]
+                if isinstance(atom, Symbol):
+                    self.lower[atom] = max(self.lower.get(atom, -fact.expression.terms.get((), 0)), -fact.expression.terms.get((), 0))
+                    return
+        if fact not in self.facts:
+            self.facts.append(fact)
+            self.solver = Solver(self.facts, self.lower, self.deadline)
+
+    def fresh(self, stem: str) -> Index:
+        """A new index variable."""
+        return Index(f"{stem}{str(next(self._counter)).translate(_SUBSCRIPTS)}")
+
+    def evidently_nonnegative(self, value: Dim) -> bool:
+        """value ≥ 0 by the signs of its coefficients and the least values of its symbols, or by one fact more."""
+        if isinstance(value, int):
+            return value >= 0
+        if self._positive_polynomial(value):
+            return True
+        for fact in self.facts:
+            if isinstance(fact, Comparison) and fact.relation == ">=" and any(m in fact.expression.terms for m in value.terms if m):
+                rest = value - fact.expression
+                if isinstance(rest, int):
+                    if rest >= 0:
+                        return True
+                elif self._positive_polynomial(rest):
+                    return True
+        return False
+
+    def _positive_polynomial(self, value: Expression) -> bool:
+        shift: dict[Atom, Dim] = {s: Expression.of(s) + self.lower[s] for s in value.symbols if self.lower.get(s, 0)}
+        shifted = substitute(value, shift) if shift else value
+        if isinstance(shifted, int):
+            return shifted >= 0
+        return all(c >= 0 and all(self._nonnegative_atom(a) for a in m) for m, c in shifted.terms.items())
+
+    def _nonnegative_atom(self, atom: Atom) -> bool:
+        if isinstance(atom, Symbol):
+            return atom in self.lower and self.lower[atom] >= 0
+        if isinstance(atom, Quotient):
+            return self.evidently_nonnegative(atom.numerator) and self.evidently_nonnegative(atom.denominator)
+        if isinstance(atom, Extreme):
+            parts = [self.evidently_nonnegative(part) for part in (atom.left, atom.right)]
+            return any(parts) if atom.name == "max" else all(parts)
+        return False
+
+    def evidently_positive(self, value: Dim) -> bool:
+        """value ≥ 1 at a glance."""
+        return self.evidently_nonnegative(value - 1)
+
+    def proves(self, goal: Truth, assumptions: Iterable[Truth] = ()) -> bool:
+        """The goal follows from the facts and the assumptions."""
+        if isinstance(goal, bool) and goal:
+            return True
+        if isinstance(goal, Comparison) and goal.relation == ">=" and self.evidently_nonnegative(goal.expression):
+            return True
+        return self.solver.proves(goal, assumptions)
+
+    def digits_of(self, extent: Dim) -> Sequence[Dim]:
+        """The extents of the digits in which an index over `extent` is written, by the splits asked for so far."""
+        radix = self.splits.get(Expression.of(extent))
+        if radix is None:
+            return (extent,)
+        upper = divide_exactly(extent, radix)
+        assert upper is not None, "splits are made at divisors only"
+        return (*self.digits_of(upper), *self.digits_of(radix))
+
+    def add_split(self, extent: Dim, radix: Dim) -> None:
+        """Write every index over `extent` in two digits from now on."""
+        self.splits[Expression.of(extent)] = radix
+
+
+_current: ContextVar[Knowledge] = ContextVar("knowledge")
+
+
+def current() -> Knowledge:
+    """The knowledge in force."""
+    return _current.get()
+
+
+@contextmanager
+def knowing(knowledge: Knowledge) -> Iterator[Knowledge]:
+    """Let the knowledge be in force inside the block."""
+    token = _current.set(knowledge)
+    try:
+        yield knowledge
+    finally:
+        _current.reset(token)
+
+
+def range_of(index: Symbol, extent: Dim) -> tuple[Truth, Truth]:
+    """0 ≤ index < extent, as two statements."""
+    return at_least_zero(Expression.of(index)), at_least_zero(extent - Expression.of(index) - 1)

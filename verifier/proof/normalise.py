@@ -1,0 +1,327 @@
+"""Arithmetic of the normal form: products of sums, one-point sums, counting, substitution, case splits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+
+from operators.expressions import (
+    Comparison,
+    Dim,
+    Expression,
+    Formula,
+    Junction,
+    Negation,
+    Symbol,
+    Truth,
+    at_least_zero,
+    formula_symbols,
+    negate,
+    substitute_formula,
+)  # fmt: skip
+from verifier.proof.guards import conjuncts, simplified
+from verifier.proof.knowledge import Index, current
+from verifier.proof.terms import Factor, Product, Substitution, Value, as_value, sorted_factors
+
+
+def multiply(left: Value, right: Value) -> Value:
+    """The product of two sums, distributed."""
+    result: dict[Product, Fraction] = {}
+    for p, a in left.terms.items():
+        for q, b in right.terms.items():
+            if set(p.bound) & (set(q.bound) | q.mentioned) or set(q.bound) & p.mentioned:
+                q = q.renamed()
+            joined = assemble((*p.bound, *q.bound), [*p.guards, *q.guards], [*p.factors, *q.factors])
+            accumulate(result, joined, a * b)
+    return Value(result)
+
+
+def accumulate(result: dict[Product, Fraction], value: Value, number: Fraction) -> None:
+    """Add number · value into the sum being built."""
+    for product, coefficient in value.terms.items():
+        total = result.get(product, Fraction(0)) + coefficient * number
+        if total:
+            result[product] = total
+        else:
+            result.pop(product, None)
+
+
+def assemble(bound: Sequence[Index], guards: Iterable[Truth], factors: Iterable[tuple[Factor, int]]) -> Value:
+    """Σ over bound of Π [guard] · Π factor^power in normal form."""
+    from verifier.proof.laws import combine
+
+    kept = simplified(guards)
+    if kept is None:
+        return Value({})
+    powers, others = combine(factors, kept)
+    if powers is None:
+        return Value({})
+    result = _summed(tuple(bound), kept, powers)
+    for other in others:
+        result = multiply(other, result)
+    return result
+
+
+def _summed(bound: tuple[Index, ...], guards: frozenset[Formula], powers: dict[Factor, int]) -> Value:
+    if not bound:
+        return Value({Product((), guards, sorted_factors(powers)): Fraction(1)})
+    pinned = one_point(bound, guards)
+    if pinned is not None:
+        index, value = pinned
+        rest = tuple(b for b in bound if b != index)
+        return _with_replacement(rest, guards, powers, {index: value})
+    counted = _counted(bound, guards, powers)
+    if counted is not None:
+        return counted
+    order = tuple(sorted(bound, key=str))
+    return Value({Product(order, guards, sorted_factors(powers)): Fraction(1)})
+
+
+def one_point(bound: Sequence[Index], guards: Iterable[Formula]) -> tuple[Index, Dim] | None:
+    """A bound index that an equality fixes, with its value."""
+    equalities = [g.expression for g in guards if isinstance(g, Comparison) and g.relation == "=="]
+    for expression in sorted(equalities, key=str):
+        for index in bound:
+            coefficient = expression.terms.get((index,), 0)
+            if abs(coefficient) != 1:
+                continue
+            rest = expression - coefficient * Expression.of(index)
+            if isinstance(rest, int) or index not in rest.symbols:
+                return index, -rest if coefficient == 1 else rest
+    return None
+
+
+def _with_replacement(bound: tuple[Index, ...], guards: frozenset[Formula], powers: dict[Factor, int], values: Substitution) -> Value:
+    new_guards = [substitute_formula(guard, values) for guard in guards]
+    if any(guard is False for guard in new_guards):
+        return Value({})
+    plain: list[tuple[Factor, int]] = []
+    changed: list[tuple[Value, int]] = []
+    for factor, power in powers.items():
+        if not factor.free & values.keys():
+            plain.append((factor, power))
+            continue
+        value = factor.replaced(values)
+        if value.factor is not None:
+            plain.append((value.factor, power))
+        else:
+            changed.append((value, power))
+    result = assemble(bound, new_guards, plain)
+    for value, power in changed:
+        result = multiply_inside(result, value, power)
+    return result
+
+
+def multiply_inside(result: Value, value: Value, power: int) -> Value:
+    """result · value^power where value may mention bound indices of result's products."""
+    for _ in range(power):
+        total: dict[Product, Fraction] = {}
+        for p, a in result.terms.items():
+            for q, b in value.terms.items():
+                if set(q.bound) & (set(p.bound) | p.mentioned):
+                    q = q.renamed()
+                accumulate(total, assemble((*p.bound, *q.bound), [*p.guards, *q.guards], [*p.factors, *q.factors]), a * b)
+        result = Value(total)
+    return result
+
+
+def _counted(bound: tuple[Index, ...], guards: frozenset[Formula], powers: dict[Factor, int]) -> Value | None:
+    """The sum with an index that no factor mentions counted out; None when there is none that can be."""
+    used = {s for factor in powers for s in factor.free}
+    for index in bound:
+        if index in used:
+            continue
+        about = [guard for guard in guards if index in formula_symbols(guard)]
+        limits = _limits(index, about)
+        if limits is None:
+            continue
+        lows, highs = limits
+        others = guards - set(about)
+        rest = tuple(b for b in bound if b != index)
+        for limit, sign in ((lows, 1), (highs, -1)):
+            if len(limit) > 1:
+                return _choose_limit(bound, guards, powers, sign * (limit[0][1] - limit[1][1]), limit[0][0], limit[1][0])
+        (_, low), (_, high) = lows[0], highs[0]
+        count = high - low + 1
+        result = Value({})
+        extra: list[Truth] = [] if current().evidently_nonnegative(count) else [at_least_zero(count)]
+        for product, coefficient in as_value(count).terms.items():
+            merged = dict(powers)
+            for factor, power in product.factors:
+                merged[factor] = merged.get(factor, 0) + power
+            result = result + assemble(rest, [*others, *extra], merged.items()).scaled(coefficient)
+        return result
+    return None
+
+
+Limit = tuple[Formula, Dim]
+
+
+def _limits(index: Index, about: list[Formula]) -> tuple[list[Limit], list[Limit]] | None:
+    lows: list[Limit] = []
+    highs: list[Limit] = []
+    for guard in about:
+        if not isinstance(guard, Comparison) or guard.relation != ">=":
+            return None
+        coefficient = guard.expression.terms.get((index,), 0)
+        rest = guard.expression - coefficient * Expression.of(index)
+        if abs(coefficient) != 1 or (isinstance(rest, Expression) and index in rest.symbols):
+            return None
+        (lows if coefficient == 1 else highs).append((guard, -rest if coefficient == 1 else rest))
+    order = [sorted(limits, key=lambda limit: str(limit[1])) for limits in (lows, highs)]
+    return (order[0], order[1]) if lows and highs else None
+
+
+def _choose_limit(
+    bound: tuple[Index, ...], guards: frozenset[Formula], powers: dict[Factor, int], difference: Dim, first: Formula, second: Formula
+) -> Value:
+    """Two limits on one side: where the first is the sharper one drop the second, elsewhere the first."""
+    sharper = at_least_zero(difference)
+    return assemble(bound, [*(guards - {second}), sharper], powers.items()) + assemble(bound, [*(guards - {first}), negate(sharper)], powers.items())
+
+
+def replaced(value: Value, values: Substitution) -> Value:
+    """The value with symbols replaced by integer expressions."""
+    names = frozenset(values)
+    if not value.free & names:
+        return value
+    inside = {s for dim in values.values() if isinstance(dim, Expression) for s in dim.symbols}
+    result: dict[Product, Fraction] = {}
+    for product, coefficient in value.terms.items():
+        if not product.free & names:
+            accumulate(result, Value.of(product), coefficient)
+            continue
+        if inside & set(product.bound) or names & set(product.bound):
+            product = product.renamed()
+        wanted = {name: dim for name, dim in values.items() if name in product.free}
+        accumulate(result, _with_replacement(product.bound, product.guards, dict(product.factors), wanted), coefficient)
+    return Value(result)
+
+
+def summed_over(index: Index, limits: Iterable[Truth], value: Value) -> Value:
+    """Σ of the value over the index within its limits."""
+    result: dict[Product, Fraction] = {}
+    for product, coefficient in value.terms.items():
+        accumulate(result, assemble((*product.bound, index), [*product.guards, *limits], product.factors), coefficient)
+    return Value(result)
+
+
+def where(condition: Truth, value: Value) -> Value:
+    """[condition] · value."""
+    if isinstance(condition, bool):
+        return value if condition else Value({})
+    if isinstance(condition, Junction) and condition.connective == "or":
+        rest = value
+        for part in condition.formulas:
+            rest = unless(part, rest)
+        return value - rest
+    if isinstance(condition, Negation):
+        return unless(condition.formula, value)
+    for part in conjuncts(condition):
+        if isinstance(part, Junction):
+            value = where(part, value)
+    simple = [part for part in conjuncts(condition) if not isinstance(part, Junction)]
+    result: dict[Product, Fraction] = {}
+    free = formula_symbols(condition)
+    for product, coefficient in value.terms.items():
+        if free & set(product.bound):
+            product = product.renamed()
+        accumulate(result, assemble(product.bound, [*product.guards, *simple], product.factors), coefficient)
+    return Value(result)
+
+
+def unless(condition: Truth, value: Value) -> Value:
+    """[not condition] · value."""
+    if isinstance(condition, Comparison) and condition.relation == ">=":
+        return where(negate(condition), value)
+    return value - where(condition, value)
+
+
+Case = tuple[tuple[Value, ...], "Callable[[Value], Value]"]
+
+
+def by_cases(arguments: Sequence[Value], function: Callable[..., Value], most: int = 16) -> Value:
+    """function(*arguments), with guards (and truths) of the arguments that no sum binds taken out by case splits."""
+    return _by_cases(tuple(arguments), function, [most])
+
+
+def _by_cases(arguments: tuple[Value, ...], function: Callable[..., Value], budget: list[int]) -> Value:
+    unit = _splitting_unit(arguments)
+    if unit is None or budget[0] <= 0:
+        return function(*arguments)
+    budget[0] -= 1
+    if isinstance(unit, frozenset):
+        condition: Truth = Junction("and", tuple(sorted(unit, key=str))) if len(unit) > 1 else next(iter(unit))
+        yes = _by_cases(tuple(_assume(a, unit) for a in arguments), function, budget)
+        no = _by_cases(tuple(_deny(a, unit) for a in arguments), function, budget)
+        return no + where(condition, yes - no) if len(unit) > 1 else where(condition, yes) + unless(condition, no)
+    yes = _by_cases(tuple(_set_truth(a, unit, True) for a in arguments), function, budget)
+    no = _by_cases(tuple(_set_truth(a, unit, False) for a in arguments), function, budget)
+    return no + multiply(Value.of(unit), yes - no)
+
+
+def _outer(product: Product) -> frozenset[Formula]:
+    bound = set(product.bound)
+    return frozenset(g for g in product.guards if not formula_symbols(g) & bound)
+
+
+def _splitting_unit(arguments: tuple[Value, ...]) -> frozenset[Formula] | Factor | None:
+    units = {_outer(product) for argument in arguments for product in argument.terms}
+    found = sorted((u for u in units if u), key=lambda u: (len(u), sorted(map(str, u))))
+    if found:
+        return found[0]
+    truths = {
+        factor
+        for argument in arguments
+        for product in argument.terms
+        for factor, _ in product.factors
+        if factor.idempotent and not factor.free & set(product.bound)
+    }
+    return min(truths, key=lambda f: (f.height, f.key)) if truths else None
+
+
+def _assume(value: Value, unit: frozenset[Formula]) -> Value:
+    result: dict[Product, Fraction] = {}
+    for product, coefficient in value.terms.items():
+        together = simplified([*product.guards, *unit])
+        if together is None:
+            continue
+        guards = frozenset(g for g in product.guards if g not in unit and not any(_implies(u, g) for u in unit))
+        accumulate(result, Value.of(Product(product.bound, guards, product.factors)), coefficient)
+    return Value(result)
+
+
+def _implies(known: Formula, guard: Formula) -> bool:
+    if not isinstance(known, Comparison) or not isinstance(guard, Comparison) or known.relation != ">=" or guard.relation != ">=":
+        return False
+    return current().evidently_nonnegative(guard.expression - known.expression)
+
+
+def _deny(value: Value, unit: frozenset[Formula]) -> Value:
+    opposite: set[Truth] = set()
+    if len(unit) == 1:
+        (only,) = unit
+        if isinstance(only, Comparison) and only.relation == ">=":
+            opposite = set(conjuncts(negate(only)))
+    result: dict[Product, Fraction] = {}
+    for product, coefficient in value.terms.items():
+        if unit <= product.guards:
+            continue
+        guards = frozenset(g for g in product.guards if g not in opposite)
+        accumulate(result, Value.of(Product(product.bound, guards, product.factors)), coefficient)
+    return Value(result)
+
+
+def _set_truth(value: Value, truth: Factor, holds: bool) -> Value:
+    result: dict[Product, Fraction] = {}
+    for product, coefficient in value.terms.items():
+        factors = tuple((f, n) for f, n in product.factors if f != truth)
+        if len(factors) != len(product.factors) and not holds:
+            continue
+        accumulate(result, Value.of(Product(product.bound, product.guards, factors)), coefficient)
+    return Value(result)
+
+
+def free_symbols(values: Iterable[Value]) -> frozenset[Symbol]:
+    """Every symbol that the values mention."""
+    return frozenset(s for value in values for s in value.free)

@@ -1,0 +1,207 @@
+"""The proof for all shapes: facts, shapes, elements."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphs.graph import Graph
+from operators.expressions import Atom, Dim, Expression, Formula, Truth, at_least_zero, equal, plain, substitute_formula
+from operators.meaning import interpreted_by, ravel
+from operators.operator import collecting_obligations
+from verifier.proof.algebra import Symbolic, _value
+from verifier.proof.compare import Comparison_
+from verifier.proof.facts import Contradiction, attribute_facts, size_facts, solved, with_sizes
+from verifier.proof.knowledge import Index, Knowledge, SplitNeeded, knowing
+from verifier.proof.solver import OutOfTime
+from verifier.proof.terms import Value
+from verifier.proof.unfold import Unfolded
+
+PROVED, REFUTED, UNDECIDED, VACUOUS = "proved", "refuted", "undecided", "vacuous"
+
+
+@dataclass(frozen=True)
+class NormalForms:
+    """Both sides of one output in normal form, with the index maps that matched them."""
+
+    index: tuple[str, ...]
+    left: Value
+    right: Value
+    maps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the proof for all shapes came to: `status` is proved, refuted, undecided or vacuous.
+
+    `scope` says what is assumed; `reason` why it is undecided; `unmatched` the smallest terms left over.
+    """
+
+    status: str
+    seconds: float
+    scope: tuple[str, ...] = ()
+    reason: str = ""
+    unmatched: tuple[str, ...] = ()
+    forms: tuple[NormalForms, ...] = field(default=(), repr=False)
+
+    @property
+    def proved(self) -> bool:
+        return self.status == PROVED
+
+
+Element = Callable[[tuple[Any, ...]], Any]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of both sides: its shape and what its elements are."""
+
+    shape: tuple[Dim, ...]
+    left: Element
+    right: Element
+
+
+def prove_elements(
+    shape: Sequence[Dim],
+    left: Element,
+    right: Element,
+    facts: Iterable[Truth] = (),
+    values: Mapping[str, str] | None = None,
+    timeout: float = 10.0,
+) -> Proof:
+    """Whether left(index) = right(index) at every index of the shape, for all sizes that satisfy the facts.
+
+    Symbols of the shape are sizes ≥ 0. `values` maps tensors' names to `positive`, `nonnegative` or `nonzero`.
+    """
+    begin = time.monotonic()
+    known = [*facts, *(at_least_zero(Expression.of(s)) for dim in shape if isinstance(dim, Expression) for s in dim.symbols)]
+    return _prove([Output(tuple(map(plain, shape)), left, right)], known, values or {}, begin, timeout)
+
+
+def _prove(outputs: Sequence[Output], facts: Sequence[Truth], values: Mapping[str, str], begin: float, timeout: float) -> Proof:
+    scope: tuple[str, ...] = ("all sizes ≥ 0",)
+    proof = _attempt(outputs, facts, values, begin, timeout)
+    if proof.status != UNDECIDED or "time" in proof.reason:
+        return _with_scope(proof, scope, begin)
+    sizes = sorted({s for o in outputs for d in o.shape if isinstance(d, Expression) for s in d.symbols} | _lower_bounded(facts), key=str)
+    again = _attempt(outputs, [*facts, *(at_least_zero(Expression.of(s) - 1) for s in sizes)], values, begin, timeout)
+    return _with_scope(again, ("all sizes ≥ 1",), begin) if again.proved else _with_scope(proof, scope, begin)
+
+
+def _lower_bounded(facts: Sequence[Truth]) -> set[Any]:
+    knowledge = Knowledge(facts)
+    return {s for s, least in knowledge.lower.items() if least == 0}
+
+
+def _with_scope(proof: Proof, scope: tuple[str, ...], begin: float) -> Proof:
+    return Proof(proof.status, time.monotonic() - begin, scope + proof.scope, proof.reason, proof.unmatched, proof.forms)
+
+
+def _attempt(outputs: Sequence[Output], facts: Sequence[Truth], values: Mapping[str, str], begin: float, timeout: float) -> Proof:
+    splits: dict[Expression, Dim] = {}
+    forms: list[NormalForms] = []
+    try:
+        for output in outputs:
+            form = None
+            while form is None:
+                knowledge = Knowledge(facts, values=values, seconds=timeout - (time.monotonic() - begin))
+                knowledge.splits.update(splits)
+                try:
+                    with knowing(knowledge), interpreted_by(Symbolic()):
+                        form, proved, unmatched = _compare_output(output, knowledge)
+                except SplitNeeded as needed:
+                    splits[Expression.of(needed.extent)] = needed.radix
+                    if len(splits) > 24:
+                        return Proof(UNDECIDED, 0.0, reason="indices need too many digits")
+            forms.append(form)
+            if not proved:
+                return Proof(UNDECIDED, 0.0, reason="terms are left that cancel nowhere", unmatched=unmatched, forms=tuple(forms))
+    except OutOfTime as error:
+        return Proof(UNDECIDED, 0.0, reason=str(error), forms=tuple(forms))
+    except NotImplementedError as error:
+        return Proof(UNDECIDED, 0.0, reason=f"{error}", forms=tuple(forms))
+    return Proof(PROVED, 0.0, forms=tuple(forms))
+
+
+def _compare_output(output: Output, knowledge: Knowledge) -> tuple[NormalForms, bool, tuple[str, ...]]:
+    at: list[Dim] = []
+    names: list[str] = []
+    for dim in output.shape:
+        extents = knowledge.digits_of(dim)
+        digits = [knowledge.fresh("i") for _ in extents]
+        for digit, extent in zip(digits, extents, strict=True):
+            knowledge.extents[digit] = extent
+            knowledge.add(at_least_zero(Expression.of(digit)))
+            knowledge.add(at_least_zero(extent - Expression.of(digit) - 1))
+            if isinstance(extent, Expression):
+                knowledge.add(at_least_zero(extent - 1))
+        at.append(ravel([Expression.of(digit) for digit in digits], extents))
+        names.append(str(at[-1]))
+    left, right = _value(output.left(tuple(at))), _value(output.right(tuple(at)))
+    comparison = Comparison_()
+    proved = comparison.equal(left, right)
+    smallest = sorted((f"{c}·{p.key}" for p, c in comparison.unmatched), key=lambda text: (len(text), text))[:2]
+    return NormalForms(tuple(names), left, right, tuple(dict.fromkeys(comparison.maps))), proved, tuple(smallest)
+
+
+def prove(
+    left: Graph,
+    right: Graph,
+    facts: Iterable[Truth] = (),
+    values: Mapping[str, str] | None = None,
+    owed: Iterable[Truth] = (),
+    timeout: float = 10.0,
+) -> Proof:
+    """Whether two graphs over inputs of the same names are equal, for all sizes that satisfy the facts.
+
+    Facts include what the left graph's operators require of sizes; `owed` is what the right graph's require, and is proved.
+    `values` maps inputs' names to `positive`, `nonnegative` or `nonzero`.
+    """
+    begin = time.monotonic()
+    given = [*facts, *size_facts(left), *size_facts(right), *attribute_facts(left)]
+    try:
+        sizes, remaining = solved(given)
+    except Contradiction as error:
+        return Proof(VACUOUS, time.monotonic() - begin, reason=str(error))
+    knowledge = Knowledge(remaining, seconds=timeout)
+    with knowing(knowledge):
+        try:
+            missing = _shapes_differ(left, right, sizes, knowledge) or _owed(owed, sizes, knowledge)
+        except OutOfTime as error:
+            missing = str(error)
+    if missing:
+        return Proof(UNDECIDED, time.monotonic() - begin, reason=missing)
+    with collecting_obligations():
+        ours, theirs = Unfolded(left, sizes), Unfolded(right, sizes)
+        outputs = [
+            Output(ours.type(a).shape, ours.tensor(a).__getitem__, theirs.tensor(b).__getitem__)
+            for a, b in zip(left.outputs, right.outputs, strict=True)
+        ]
+        return _prove(outputs, remaining, values or {}, begin, timeout)
+
+
+def _shapes_differ(left: Graph, right: Graph, sizes: dict[Atom, Dim], knowledge: Knowledge) -> str:
+    if len(left.outputs) != len(right.outputs):
+        return f"the sides have {len(left.outputs)} and {len(right.outputs)} outputs"
+    for a, b in zip(left.outputs, right.outputs, strict=True):
+        one, other = with_sizes(left.type(a), sizes), with_sizes(right.type(b), sizes)
+        if one.dtype != other.dtype:
+            return f"the sides' dtypes differ: {one} and {other}"
+        if len(one.shape) != len(other.shape) or not all(
+            knowledge.proves(equal(x, y)) for x, y in zip(one.shape, other.shape, strict=True)
+        ):
+            return f"the sides' shapes are not known to be equal: {one} and {other}"
+    return ""
+
+
+def _owed(owed: Iterable[Truth], sizes: dict[Atom, Dim], knowledge: Knowledge) -> str:
+    for condition in owed:
+        statement = substitute_formula(condition, sizes)
+        if not knowledge.proves(statement):
+            return f"the right side requires {statement}, which does not follow from the conditions"
+    return ""
+
+
+__all__ = ["PROVED", "REFUTED", "UNDECIDED", "VACUOUS", "Formula", "Index", "NormalForms", "Proof", "prove", "prove_elements"]

@@ -1,0 +1,315 @@
+"""Factors with bound indices of their own: maxima as guarded sets, products over a range, positions of extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, at_least_zero, formula_symbols, negate, substitute_formula
+from verifier.proof.guards import bounds_of, simplified
+from verifier.proof.knowledge import Index, current
+from verifier.proof.normalise import by_cases, one_point
+from verifier.proof.terms import (
+    _INDEX_NAME,
+    _SUBSCRIPTS,
+    Factor,
+    Function,
+    Substitution,
+    Value,
+    mask,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """The values that `value` takes over the bound indices where the guards hold."""
+
+    bound: tuple[Index, ...]
+    guards: frozenset[Formula]
+    value: Value
+
+    @cached_property
+    def key(self) -> str:
+        head = f"{','.join(map(str, self.bound))} " + "".join(f"[{g}]" for g in sorted(map(str, self.guards)))
+        return f"{head}{self.value.key}"
+
+    @cached_property
+    def free(self) -> frozenset[Symbol]:
+        found = set(self.value.free)
+        for guard in self.guards:
+            found |= formula_symbols(guard)
+        return frozenset(found - set(self.bound))
+
+    @cached_property
+    def mentioned(self) -> frozenset[Symbol]:
+        return self.free | set(self.bound)
+
+    def renamed(self, names: dict[Index, Index]) -> Alternative:
+        """The same alternative under other (fresh) names of its bound indices."""
+        values: dict[Atom, Dim] = {old: Expression.of(new) for old, new in names.items()}
+        guards = frozenset(g for g in (substitute_formula(guard, values) for guard in self.guards) if isinstance(g, Formula))
+        return Alternative(tuple(names.get(b, b) for b in self.bound), guards, self.value.relabelled(values).canonical())
+
+    def apart(self) -> Alternative:
+        """The same alternative under fresh names."""
+        return self.renamed({old: current().fresh("k") for old in self.bound}) if self.bound else self
+
+    def canonical(self) -> Alternative:
+        """The same alternative with bound indices named by their order."""
+        if not self.bound:
+            return Alternative((), self.guards, self.value.canonical())
+        names = {str(index) for index in self.bound}
+        texts = [self.value.canonical().key, *sorted(map(str, self.guards), key=lambda t: mask(t, names))]
+        order = dict.fromkeys(name for text in texts for name in _INDEX_NAME.findall(text) if name in names)
+        stem = "s" * (self.value.height + 1)
+        fresh = self.apart()
+        positions = dict(zip(map(str, self.bound), fresh.bound, strict=True))
+        wanted = {positions[name]: Index(f"{stem}{str(i + 1).translate(_SUBSCRIPTS)}") for i, name in enumerate(order)}
+        done = fresh.renamed(wanted)
+        return Alternative(tuple(wanted.values()), done.guards, done.value)
+
+
+class Largest(Factor):
+    """The maximum of the values of the alternatives; −∞ over nothing."""
+
+    def __init__(self, alternatives: Iterable[Alternative]) -> None:
+        unique = {a.key: a for a in (alternative.canonical() for alternative in alternatives)}
+        self.alternatives = tuple(unique[key] for key in sorted(unique))
+        self.key = f"max{{{'; '.join(a.key for a in self.alternatives)}}}"
+        self.free = frozenset(s for a in self.alternatives for s in a.free)
+        self.height = 1 + max((a.value.height for a in self.alternatives), default=0)
+
+    def parts(self) -> tuple[Value, ...]:
+        return tuple(a.value for a in self.alternatives)
+
+    def replaced(self, values: Substitution) -> Value:
+        changed = []
+        for alternative in self.alternatives:
+            a = alternative.apart()
+            guards = [substitute_formula(guard, values) for guard in a.guards]
+            if any(guard is False for guard in guards):
+                continue
+            kept = frozenset(g for g in guards if isinstance(g, Formula))
+            changed.append(Alternative(a.bound, kept, a.value.replaced(values)))
+        return largest(changed)
+
+    def relabelled(self, names: Substitution) -> Largest:
+        changed = []
+        for a in self.alternatives:
+            guards = frozenset(g for g in (substitute_formula(guard, names) for guard in a.guards) if isinstance(g, Formula))
+            changed.append(Alternative(a.bound, guards, a.value.relabelled(names)))
+        return Largest(changed)
+
+
+INFINITY = "∞"
+
+
+def infinity() -> Value:
+    """+∞, as a factor of its own."""
+    return Value.of(Function(INFINITY, (), infinity))
+
+
+def is_minus_infinity(value: Value) -> bool:
+    """−∞ plus anything finite."""
+    for product, coefficient in value.terms.items():
+        if product.bound or product.guards or coefficient > 0:
+            continue
+        if len(product.factors) == 1 and isinstance(product.factors[0][0], Function) and product.factors[0][0].name == INFINITY:
+            return True
+    return False
+
+
+def largest(alternatives: Sequence[Alternative]) -> Value:
+    """The maximum over the alternatives in normal form."""
+    indices = [a.bound for a in alternatives]
+    if any(indices):
+        return _gathered(alternatives)
+    return by_cases([a.value for a in alternatives], lambda *values: _gathered([Alternative((), a.guards, v) for a, v in zip(alternatives, values, strict=True)]))
+
+
+def _gathered(alternatives: Iterable[Alternative]) -> Value:
+    pending = list(alternatives)
+    kept: list[Alternative] = []
+    rounds = 0
+    while pending:
+        rounds += 1
+        a = pending.pop()
+        guards = simplified(a.guards)
+        if guards is None or is_minus_infinity(a.value):
+            continue
+        a = Alternative(a.bound, guards, a.value)
+        pinned = one_point(a.bound, guards)
+        if pinned is not None:
+            index, value = pinned
+            changed = [substitute_formula(guard, {index: value}) for guard in guards]
+            if not any(guard is False for guard in changed):
+                left = frozenset(g for g in changed if isinstance(g, Formula))
+                pending.append(Alternative(tuple(b for b in a.bound if b != index), left, a.value.replaced({index: value})))
+            continue
+        split = _split(a) if rounds < 200 else None
+        if split is not None:
+            pending.extend(split)
+            continue
+        flat = _flattened(a)
+        if flat is not None:
+            pending.extend(flat)
+            continue
+        kept.append(_without_idle_indices(a))
+    unique = list({a.canonical().key: a.canonical() for a in kept}.values())
+    return _with_outer_guards(unique)
+
+
+def _with_outer_guards(alternatives: list[Alternative]) -> Value:
+    """Guards that no alternative's index occurs in are cases of the whole maximum."""
+    for a in alternatives:
+        outer = sorted((g for g in a.guards if not formula_symbols(g) & set(a.bound)), key=str)
+        if outer and len(alternatives) > 1:
+            return _case_of(alternatives, outer[0])
+    return _pulled_out(alternatives)
+
+
+def _case_of(alternatives: list[Alternative], guard: Formula) -> Value:
+    from verifier.proof.normalise import unless, where
+
+    opposite = negate(guard)
+    yes, no = [], []
+    for a in alternatives:
+        if guard in a.guards:
+            yes.append(Alternative(a.bound, a.guards - {guard}, a.value))
+        elif opposite in a.guards:
+            no.append(Alternative(a.bound, a.guards - {opposite} if isinstance(opposite, Formula) else a.guards, a.value))
+        else:
+            yes.append(a)
+            no.append(a)
+    return where(guard, _with_outer_guards(yes)) + unless(guard, _with_outer_guards(no))
+
+
+def _split(a: Alternative) -> list[Alternative] | None:
+    """The alternative by cases of a guard inside its value."""
+    for product in a.value.terms:
+        outer = sorted((g for g in product.guards if not formula_symbols(g) & set(product.bound)), key=str)
+        if outer:
+            from verifier.proof.normalise import _assume, _deny
+
+            unit = frozenset([outer[0]])
+            opposite = negate(outer[0])
+            return [
+                Alternative(a.bound, a.guards | unit, _assume(a.value, unit)),
+                Alternative(a.bound, a.guards | ({opposite} if isinstance(opposite, Formula) else set()), _deny(a.value, unit)),
+            ]
+    return None
+
+
+def _flattened(a: Alternative) -> list[Alternative] | None:
+    """max(…, c + q·max(S)) as max(…, c + q·s for s in S), where q is a positive number."""
+    for product, coefficient in a.value.terms.items():
+        if product.bound or product.guards or len(product.factors) != 1 or coefficient <= 0:
+            continue
+        factor, power = product.factors[0]
+        if isinstance(factor, Largest) and power == 1:
+            rest = a.value - Value({product: coefficient})
+            result = []
+            for alternative in factor.alternatives:
+                inner = alternative.apart()
+                result.append(Alternative((*a.bound, *inner.bound), a.guards | inner.guards, rest + inner.value.scaled(coefficient)))
+            return result
+    return None
+
+
+def _without_idle_indices(a: Alternative) -> Alternative:
+    """Drop a bound index that the value does not mention and whose range is not empty."""
+    for index in a.bound:
+        if index in a.value.free:
+            continue
+        about = frozenset(g for g in a.guards if index in formula_symbols(g))
+        from operators.expressions import Comparison
+
+        low, high = bounds_of(g for g in about if isinstance(g, Comparison)).get(index, (None, None))
+        if len(about) != 2 or low is None or high is None:
+            continue
+        if current().proves(at_least_zero(high - low), a.guards - about):
+            return _without_idle_indices(Alternative(tuple(b for b in a.bound if b != index), a.guards - about, a.value))
+    return a
+
+
+def _pulled_out(alternatives: list[Alternative]) -> Value:
+    """A common addend, number and positive factor in front of the maximum."""
+    if not alternatives:
+        return -infinity()
+    if len(alternatives) == 1 and not alternatives[0].bound and not alternatives[0].guards:
+        return alternatives[0].value
+    from verifier.proof.content import common_addend, common_content
+    from verifier.proof.signs import factor_is_nonnegative, factor_is_positive
+
+    bound = {index for a in alternatives for index in a.bound}
+    addend = common_addend([a.value for a in alternatives], bound)
+    if addend.terms:
+        outside = Value({product.renamed(): coefficient for product, coefficient in addend.terms.items()})
+        return outside + _pulled_out([Alternative(a.bound, a.guards, a.value - addend) for a in alternatives])
+    certain = any(not a.bound and not a.guards for a in alternatives)
+    content = common_content([a.value for a in alternatives], bound, factor_is_nonnegative if certain else factor_is_positive)
+    if content.is_one:
+        return Value.of(Largest(alternatives))
+    rest = [Alternative(a.bound, a.guards, content.taken_out_of(a.value)) for a in alternatives]
+    return content.value() * Value.of(Largest(rest))
+
+
+def largest_over(index: Index, limits: Iterable[Truth], value: Value) -> Value:
+    """The maximum of the value over the index within its limits."""
+    guards = frozenset(g for g in limits if isinstance(g, Formula))
+    if any(g is False for g in limits):
+        return -infinity()
+    return by_cases_apart(index, value, lambda v: _gathered([Alternative((index,), guards, v)]))
+
+
+def by_cases_apart(index: Index, value: Value, function: object) -> Value:
+    """function(value) with guards that do not mention the index taken out by case splits."""
+    from collections.abc import Callable
+    from typing import cast
+
+    call = cast("Callable[[Value], Value]", function)
+    outer = [
+        g
+        for product in value.terms
+        for g in sorted(product.guards, key=str)
+        if not formula_symbols(g) & set(product.bound) and index not in formula_symbols(g)
+    ]
+    if not outer:
+        return call(value)
+    from verifier.proof.normalise import _assume, _deny, unless, where
+
+    unit = frozenset([outer[0]])
+    return where(outer[0], by_cases_apart(index, _assume(value, unit), function)) + unless(
+        outer[0], by_cases_apart(index, _deny(value, unit), function)
+    )
+
+
+class Binder(Factor):
+    """A named reduction of a value over one index: `product`, or the `position` of an extreme."""
+
+    def __init__(self, name: str, index: Index, extent: Dim, value: Value) -> None:
+        stem = "s" * (value.height + 1)
+        named = Index(f"{stem}₁")
+        fresh = current().fresh("k")
+        inner = value.relabelled({index: Expression.of(fresh)}).relabelled({fresh: Expression.of(named)})
+        self.name, self.index, self.extent, self.value = name, named, extent, inner.canonical()
+        self.key = f"{name}({named} < {extent}: {self.value.key})"
+        size = extent.symbols if isinstance(extent, Expression) else set()
+        self.free = frozenset((self.value.free - {named}) | size)
+        self.height = 1 + self.value.height
+
+    def parts(self) -> tuple[Value, ...]:
+        return (self.value,)
+
+    def replaced(self, values: Substitution) -> Value:
+        from operators.expressions import substitute
+
+        fresh = current().fresh("k")
+        inner = self.value.relabelled({self.index: Expression.of(fresh)}).replaced(values)
+        return Value.of(Binder(self.name, fresh, substitute(self.extent, values), inner))
+
+    def relabelled(self, names: Substitution) -> Binder:
+        from operators.expressions import substitute
+
+        return Binder(self.name, self.index, substitute(self.extent, names), self.value.relabelled(names))

@@ -1,0 +1,131 @@
+"""Signs of values over the reals, as far as they can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from operators.expressions import Expression, Formula, at_least_zero
+from verifier.proof.guards import bounds_of
+from verifier.proof.knowledge import current
+from verifier.proof.reductions import Largest
+from verifier.proof.terms import Factor, Function, Product, Read, Size, Value
+
+POSITIVE_FUNCTIONS = frozenset({"exp", "sigmoid"})
+NONNEGATIVE_FUNCTIONS = frozenset({"sqrt", "above", "zero"})
+
+
+def factor_is_nonnegative(factor: Factor, guards: Iterable[Formula] = ()) -> bool:
+    """The factor is ≥ 0 wherever it is defined."""
+    if isinstance(factor, Read):
+        return factor.idempotent or current().values.get(factor.tensor) in ("nonnegative", "positive")
+    if isinstance(factor, Size):
+        return current().proves(at_least_zero(Expression.of(factor.atom)), guards)
+    if isinstance(factor, Function):
+        if factor.name in POSITIVE_FUNCTIONS or factor.name in NONNEGATIVE_FUNCTIONS:
+            return True
+        return factor.name == "inverse" and is_nonnegative(factor.arguments[0], guards)
+    if isinstance(factor, Largest):
+        return any(not a.bound and not a.guards and is_nonnegative(a.value, guards) for a in factor.alternatives) or _is_absolute(factor)
+    return False
+
+
+def _is_absolute(factor: Largest) -> bool:
+    plain = [a.value for a in factor.alternatives if not a.bound and not a.guards]
+    return any(not (one + other).terms for one in plain for other in plain if one is not other)
+
+
+def factor_is_positive(factor: Factor, guards: Iterable[Formula] = ()) -> bool:
+    """The factor is > 0 wherever it is defined."""
+    if isinstance(factor, Read):
+        return current().values.get(factor.tensor) == "positive"
+    if isinstance(factor, Size):
+        return current().proves(at_least_zero(Expression.of(factor.atom) - 1), guards)
+    if isinstance(factor, Function):
+        if factor.name in POSITIVE_FUNCTIONS:
+            return True
+        return factor.name in ("inverse", "sqrt") and is_positive(factor.arguments[0], guards)
+    if isinstance(factor, Largest):
+        return any(not a.bound and not a.guards and is_positive(a.value, guards) for a in factor.alternatives)
+    return False
+
+
+def factor_is_nonzero(factor: Factor, guards: Iterable[Formula] = ()) -> bool:
+    """The factor is not 0 wherever it is defined."""
+    if isinstance(factor, Read) and current().values.get(factor.tensor) == "nonzero":
+        return True
+    if isinstance(factor, Function) and factor.name == "inverse":
+        return is_nonzero(factor.arguments[0], guards)
+    if isinstance(factor, Function) and factor.name == "sqrt":
+        return is_positive(factor.arguments[0], guards)
+    return factor_is_positive(factor, guards)
+
+
+def _product_is_nonnegative(product: Product, guards: Iterable[Formula]) -> bool:
+    inside = [*guards, *product.guards]
+    return all(power % 2 == 0 or factor_is_nonnegative(factor, inside) for factor, power in product.factors)
+
+
+def _product_is_positive(product: Product, guards: Iterable[Formula]) -> bool:
+    """Σ of the product is > 0: the factors are, and the sum is not empty."""
+    inside = [*guards, *product.guards]
+    if not all(factor_is_positive(f, inside) or (power % 2 == 0 and factor_is_nonzero(f, inside)) for f, power in product.factors):
+        return False
+    if not product.guards:
+        return True
+    from operators.expressions import Comparison
+
+    simple = [g for g in product.guards if isinstance(g, Comparison)]
+    bounds = bounds_of(simple)
+    if len(simple) != len(product.guards) or len(simple) != 2 * len(product.bound):
+        return False
+    for index in product.bound:
+        low, high = bounds.get(index, (None, None))
+        if low is None or high is None or any(isinstance(b, Expression) and b.symbols & set(product.bound) for b in (low, high)):
+            return False
+        if not current().proves(at_least_zero(high - low), guards):
+            return False
+    return True
+
+
+def is_nonnegative(value: Value, guards: Iterable[Formula] = ()) -> bool:
+    """The value is ≥ 0 wherever it is defined."""
+    given = tuple(guards)
+    return all(coefficient > 0 and _product_is_nonnegative(product, given) for product, coefficient in value.terms.items())
+
+
+def is_positive(value: Value, guards: Iterable[Formula] = ()) -> bool:
+    """The value is > 0 wherever it is defined."""
+    given = tuple(guards)
+    return is_nonnegative(value, given) and any(_product_is_positive(product, given) for product in value.terms)
+
+
+def is_nonzero(value: Value, guards: Iterable[Formula] = ()) -> bool:
+    """The value is not 0 wherever it is defined."""
+    given = tuple(guards)
+    number = value.number
+    if number is not None:
+        return number != 0
+    if value.single is not None:
+        product, _ = value.single
+        if not product.bound and not product.guards and all(factor_is_nonzero(f, given) for f, _ in product.factors):
+            return True
+    size = polynomial_of(value)
+    if isinstance(size, Expression):
+        return current().proves(at_least_zero(size - 1), given) or current().proves(at_least_zero(-size - 1), given)
+    return is_positive(value, given) or is_positive(-value, given)
+
+
+def polynomial_of(value: Value) -> Expression | int | None:
+    """The value as an integer expression, where it is a polynomial of sizes with integer coefficients."""
+    result: Expression | int = 0
+    for product, coefficient in value.terms.items():
+        if product.bound or product.guards or coefficient.denominator != 1:
+            return None
+        term: Expression | int = int(coefficient)
+        for factor, power in product.factors:
+            if not isinstance(factor, Size):
+                return None
+            for _ in range(power):
+                term = term * Expression.of(factor.atom)
+        result = result + term
+    return result

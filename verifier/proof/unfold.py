@@ -1,0 +1,85 @@
+"""Tensors whose elements are the prover's values: inputs read symbolically, graphs unfolded node by node."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from graphs.graph import Graph
+from graphs.graph import Value as Edge
+from operators.expressions import Atom, Dim, plain
+from operators.operator import TensorType, kind_of
+from operators.sources import Constant, Input
+from verifier.proof.facts import with_sizes
+from verifier.proof.terms import Read, Value
+
+Index = tuple[Dim, ...]
+
+
+class Tensor:
+    """A tensor given by its type and what its elements are; elements are computed once per index."""
+
+    def __init__(self, type: TensorType, element: Callable[[Index], Value]) -> None:
+        self.type, self._element = type, element
+        self.shape, self.dtype, self.weak = type.shape, type.dtype, type.weak
+        self._known: dict[Index, Value] = {}
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __getitem__(self, at: Any) -> Value:
+        index = tuple(plain(i) for i in at) if isinstance(at, tuple) else (plain(at),)
+        index = tuple(0 if isinstance(size, int) and size == 1 else i for i, size in zip(index, self.shape, strict=True))
+        found = self._known.get(index)
+        if found is None:
+            found = self._known[index] = self._element(index)
+        return found
+
+
+def variable(name: str, shape: tuple[Dim, ...], dtype: str = "float32", weak: bool = False) -> Tensor:
+    """A tensor of unknown elements."""
+    return Tensor(TensorType(shape, dtype, weak), lambda index: Value.of(Read(name, index, kind_of(dtype))))
+
+
+class Unfolded:
+    """A graph's values as tensors over the prover's algebra, with sizes replaced by what is known of them."""
+
+    def __init__(self, graph: Graph, sizes: dict[Atom, Dim]) -> None:
+        self.graph, self.sizes = graph, sizes
+        self._tensors: dict[Edge, Tensor] = {}
+
+    def type(self, edge: Edge) -> TensorType:
+        """The type of a value of the graph."""
+        return with_sizes(self.graph.type(edge), self.sizes)  # type: ignore[no-any-return]
+
+    def tensor(self, edge: Edge) -> Tensor:
+        """A value of the graph as a tensor."""
+        found = self._tensors.get(edge)
+        if found is None:
+            found = self._tensors[edge] = self._build(edge)
+        return found
+
+    def _build(self, edge: Edge) -> Tensor:
+        operator = with_sizes(self.graph.operator(edge.node), self.sizes)
+        type = self.type(edge)
+        if isinstance(operator, Input):
+            return variable(operator.name, type.shape, type.dtype, type.weak)
+        if isinstance(operator, Constant):
+            return self._constant(operator, type)
+        operands = [None if operand is None else self.tensor(operand) for operand in self.graph.operands(edge.node)]
+        return Tensor(type, lambda index: _as_value(operator.element(index, *operands, output=edge.output)))
+
+    def _constant(self, operator: Constant, type: TensorType) -> Tensor:
+        tensor = self.graph.constants[operator.name]
+        if tensor.numel() == 1:
+            return Tensor(type, lambda index: Value.of(tensor.item()))
+        content = hashlib.sha256(tensor.detach().cpu().contiguous().numpy().tobytes()).hexdigest()[:16]
+        return variable(f"constant·{type}·{content}", type.shape, type.dtype)
+
+
+def _as_value(item: Any) -> Value:
+    from verifier.proof.algebra import _value
+
+    return _value(item)
