@@ -1,0 +1,184 @@
+"""Rules from files: Python files with `Rule` classes, pairs or bare functions, and TASO's JSON. A rule file is code and runs as you."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from rewrites.rule import Rule
+from rewrites.signature import RuleDefinitionError
+from rewrites.taso import TasoError, load_taso
+
+
+class RuleFileError(ValueError):
+    """A file from which rules cannot be had; the message is one sentence with file, line and what to mend."""
+
+
+def load_rules(spec: str) -> list[type[Rule]]:
+    """The rules of `FILE` in the file's order, or the one of `FILE::RULE`.
+
+    FILE is a Python file with `Rule` classes, with pairs given to torch.compile's `register_replacement`, or with tuples
+    `(pattern, replacement, example_inputs)` at its top level; or a TASO collection (`.json`), whose rules go by `Taso17` or `17`.
+    `FILE::PATTERN,REPLACEMENT` takes two functions, the first annotated as a rule's pattern is.
+    Raises: RuleFileError with one sentence.
+    """
+    file, separator, name = spec.partition("::")
+    path = Path(file)
+    if not path.is_file():
+        raise RuleFileError(f"{file}: no such file" if not path.exists() else f"{file}: is not a file")
+    if path.suffix == ".json":
+        try:
+            rules = load_taso(path)
+        except TasoError as error:
+            raise RuleFileError(str(error)) from error
+        return rules if not separator else [_named(file, name.removeprefix("Taso"), {r.__name__.removeprefix("Taso"): r for r in rules})]
+    if path.suffix != ".py":
+        raise RuleFileError(f"{file}: rules are read from .py and .json files")
+    module, registered = _run(path)
+    if separator and "," in name:
+        return [_from_functions(file, name, module)]
+    rules = _rules_of(file, module, registered)
+    if not separator:
+        if not rules:
+            raise RuleFileError(f"{file}: holds no class derived from rewrites.Rule and no pair of functions")
+        return rules
+    imported = {key: value for key, value in vars(module).items() if _is_rule(value)}
+    return [_named(file, name, imported | {rule.__name__: rule for rule in rules})]
+
+
+def _is_rule(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Rule) and value is not Rule
+
+
+def _named(file: str, name: str, rules: dict[str, type[Rule]]) -> type[Rule]:
+    if name not in rules:
+        known = ", ".join(list(rules)[:8]) + (", …" if len(rules) > 8 else "")
+        raise RuleFileError(f"{file}: has no rule {name}" + (f"; it has {known}" if rules else ""))
+    return rules[name]
+
+
+def _run(path: Path) -> tuple[ModuleType, list[tuple[Any, ...]]]:
+    """The file as a module, and what it gave to `register_replacement`.
+
+    Raises: RuleFileError naming the line at which it does not parse or raises.
+    """
+    resolved = path.resolve()
+    name = f"rules_{path.stem}_{hashlib.sha256(str(resolved).encode()).hexdigest()[:8]}"
+    specification = importlib.util.spec_from_file_location(name, resolved)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    folder = str(resolved.parent)
+    added = folder not in sys.path
+    if added:
+        sys.path.append(folder)
+    try:
+        source = resolved.read_text()
+        with _recording(source) as registered:
+            exec(compile(source, str(path), "exec"), module.__dict__)
+    except SyntaxError as error:
+        where = error.filename or str(path)
+        raise RuleFileError(f"{where}:{error.lineno}: does not parse: {error.msg}") from error
+    except RuleDefinitionError as error:
+        raise RuleFileError(f"{path}:{_line(error, path)}: {error}") from error
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        said = " ".join(str(error).split())
+        raise RuleFileError(f"{path}:{_line(error, path)}: raised {type(error).__name__}{': ' + said if said else ''}") from error
+    finally:
+        if added:
+            sys.path.remove(folder)
+    return module, registered
+
+
+def _line(error: BaseException, path: Path) -> int:
+    """The innermost line of the file at which the error was raised."""
+    lines = [frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return lines[-1] if lines else 1
+
+
+@contextmanager
+def _recording(source: str) -> Iterator[list[tuple[Any, ...]]]:
+    """Record calls of torch.compile's `register_replacement` instead of making them, where the source speaks of it."""
+    calls: list[tuple[Any, ...]] = []
+    if "register_replacement" not in source:
+        yield calls
+        return
+    from torch._inductor import pattern_matcher
+
+    def record(search_fn: Any, replace_fn: Any, example_inputs: Any, *rest: Any, **named: Any) -> bool:
+        calls.append((search_fn, replace_fn, tuple(example_inputs)))
+        return True
+
+    before = pattern_matcher.register_replacement
+    pattern_matcher.register_replacement = record
+    try:
+        yield calls
+    finally:
+        pattern_matcher.register_replacement = before
+
+
+def _rules_of(file: str, module: ModuleType, registered: list[tuple[Any, ...]]) -> list[type[Rule]]:
+    rules: list[type[Rule]] = []
+    pairs: list[tuple[str | None, tuple[Any, ...]]] = []
+    for name, value in vars(module).items():
+        if _is_rule(value) and value.__module__ == module.__name__:
+            rules.append(value)
+        elif _is_pair(value):
+            pairs.append((name, value))
+        elif isinstance(value, list) and value and all(map(_is_pair, value)):
+            pairs += [(None, pair) for pair in value]
+    pairs += [(None, pair) for pair in registered]
+    unnamed = [pair[0].__name__ for name, pair in pairs if name is None and hasattr(pair[0], "__name__")]
+    for position, (name, pair) in enumerate(pairs):
+        own = getattr(pair[0], "__name__", "<lambda>")
+        if name is None and (own == "<lambda>" or unnamed.count(own) > 1):
+            name = f"Pair{position + 1}"
+        rules.append(_from_pair(file, name, *pair))
+    return list(dict.fromkeys(rules))
+
+
+def _is_pair(value: Any) -> bool:
+    if not isinstance(value, tuple) or len(value) != 3:
+        return False
+    return callable(value[0]) and callable(value[1]) and isinstance(value[2], (tuple, list))
+
+
+def _from_pair(file: str, name: str | None, pattern: Callable[..., Any], replacement: Callable[..., Any], examples: Any) -> type[Rule]:
+    from rewrites.pairs import rule_from_pair
+
+    try:
+        return rule_from_pair(pattern, replacement, examples, name)
+    except RuleDefinitionError as error:
+        raise RuleFileError(f"{file}: {error}") from error
+
+
+def _from_functions(file: str, names: str, module: ModuleType) -> type[Rule]:
+    parts = [part.strip() for part in names.split(",")]
+    if len(parts) != 2:
+        raise RuleFileError(f"{file}: two functions are needed, as {file}::PATTERN,REPLACEMENT, got {names}")
+    for part in parts:
+        if not callable(getattr(module, part, None)):
+            raise RuleFileError(f"{file}: has no function {part}")
+    pattern, replacement = (getattr(module, part) for part in parts)
+    body = {
+        "__doc__": f"What {parts[0]} computes, {parts[1]} computes.",
+        "__module__": module.__name__,
+        "source": f"{file}, given as two functions",
+        "pattern": staticmethod(pattern),
+        "replacement": staticmethod(replacement),
+    }
+    try:
+        return type(parts[0], (Rule,), body)
+    except RuleDefinitionError as error:
+        raise RuleFileError(f"{file}: {error}") from error
+
+
+__all__ = ["RuleFileError", "load_rules"]
