@@ -137,11 +137,10 @@ def _rules_of(file: str, module: ModuleType, registered: list[tuple[Any, ...]]) 
             pairs += [(None, pair) for pair in value]
     pairs += [(None, pair) for pair in registered]
     unnamed = [pair[0].__name__ for name, pair in pairs if name is None and hasattr(pair[0], "__name__")]
-    for position, (name, pair) in enumerate(pairs):
+    for position, (given, pair) in enumerate(pairs):
         own = getattr(pair[0], "__name__", "<lambda>")
-        if name is None and (own == "<lambda>" or unnamed.count(own) > 1):
-            name = f"Pair{position + 1}"
-        rules.append(_from_pair(file, name, *pair))
+        numbered = f"Pair{position + 1}" if own == "<lambda>" or unnamed.count(own) > 1 else None
+        rules.append(_from_pair(file, given or numbered, *pair))
     return list(dict.fromkeys(rules))
 
 
