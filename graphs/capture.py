@@ -13,10 +13,12 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
+from graphs.functional import NotFunctional, in_place_owners, writes
 from graphs.graph import Graph, Value
 from graphs.interface import Interface, Position
 from graphs.sizes import UnknownSize, from_sympy, number, shape_of, size_of
 from graphs.trace import Proxy, TraceError, as_value
+from operators.casts import Detach
 from operators.expressions import Expression, Symbol, equal
 from operators.opaque import Opaque, Slot, target_name, word_for
 from operators.operator import Operator, ShapeError, TensorType, Unsupported, collecting_obligations, operator_for
@@ -77,10 +79,13 @@ def from_exported_program(program: torch.export.ExportedProgram, module: torch.n
 
     Raises: CaptureError for a program with parts that no graph can hold (control flow, data-dependent sizes).
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        functional = program.run_decompositions(decomp_table={})
-    return _Translation(functional, module).graph_of_program()
+    try:
+        return _Translation(program, module).graph_of_program()
+    except NotFunctional:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            functional = program.run_decompositions(decomp_table={})
+        return _Translation(functional, module).graph_of_program()
 
 
 _SKIPPED = ("_assert", "sym_constrain_range", "_guards_fn")
@@ -97,10 +102,12 @@ class _Translation:
         self.tensors = _tensors_of(program, module)
         self.hints: dict[Symbol, int] = {}
         self.unused: dict[str, Any] = {}
+        self.regions: list[torch.fx.GraphModule] = [program.graph_module]
         self.training = module is not None and module.training
 
     def graph_of_program(self) -> Graph:
         signature = self.program.graph_signature
+        self.owners = in_place_owners(self.program.graph)
         updated = {spec.target for spec in signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
         nodes = list(self.program.graph.nodes)
         placeholders = [node for node in nodes if node.op == "placeholder"]
@@ -123,13 +130,50 @@ class _Translation:
         for node, name in state:
             states[len(self.graph.inputs)] = name
             self.known[node] = self.graph.input(name, self.type_of(node.meta["val"], node))
+        self.body(nodes)
+        self.finish(nodes[-1], arguments, states)
+        return self.graph
+
+    def body(self, nodes: Sequence[torch.fx.Node]) -> None:
+        """Translate every call, in order."""
         for node in nodes:
             if node.op == "call_function":
                 self.call(node)
-            elif node.op not in ("placeholder", "output") and not node.name.startswith(_SKIPPED):
+                owner = self.owners.get(node)
+                if owner is not None:
+                    names = [name for name, other in self.owners.items() if other is owner and name in self.known]
+                    self.known.update(dict.fromkeys([*names, owner], self.known[node]))
+            elif node.op not in ("placeholder", "output", "get_attr") and not node.name.startswith(_SKIPPED):
                 raise CaptureError(f"{node.name}: a {node.op} of {node.target} is not covered")
-        self.finish(nodes[-1], arguments, states)
-        return self.graph
+
+    def inlined(self, node: torch.fx.Node) -> None:
+        """A region under no_grad, or one in which autocast is off, as if its calls stood in the graph itself.
+
+        In training mode what a no_grad region gives is detached; in eval mode gradients do not count.
+        """
+        name = str(node.target)
+        skip = {"wrap_with_set_grad_enabled": 2, "wrap_with_autocast": 5}.get(name)
+        if skip is None:
+            raise CaptureError(f"{node.name}: control flow ({node.target}) is not covered{_line_of(node)}")
+        if name == "wrap_with_autocast" and node.args[2] is not False:
+            raise NotFunctional(f"{node.name} casts on its own")
+        attribute = node.args[skip - 1]
+        assert isinstance(attribute, torch.fx.Node)
+        region = getattr(self.regions[-1], str(attribute.target))
+        if in_place_owners(region.graph):
+            raise NotFunctional(f"{node.name} writes to tensors")
+        inner = list(region.graph.nodes)
+        given = [self.known[argument] if isinstance(argument, torch.fx.Node) else argument for argument in node.args[skip:]]
+        self.known.update(zip([part for part in inner if part.op == "placeholder"], given, strict=True))
+        self.regions.append(region)
+        self.body(inner)
+        self.regions.pop()
+        returned = inner[-1].args[0]
+        parts = returned if isinstance(returned, (tuple, list)) else [returned]
+        results = [self.known[part] if isinstance(part, torch.fx.Node) else part for part in parts]
+        if self.training and name == "wrap_with_set_grad_enabled" and node.args[0] is False:
+            results = [self.graph.add(Detach(), part) if isinstance(part, Value) else part for part in results]
+        self.known[node] = results if isinstance(returned, (tuple, list)) else results[0]
 
     def finish(self, output: torch.fx.Node, arguments: list[Any], states: dict[int, str]) -> None:
         returned = output.args[0]
@@ -228,7 +272,8 @@ class _Translation:
             except UnknownSize as error:
                 raise CaptureError(f"{node.name}: {error}{_line_of(node)}") from error
         if isinstance(target, torch._ops.HigherOrderOperator):
-            raise CaptureError(f"{node.name}: control flow ({target}) is not covered{_line_of(node)}")
+            self.inlined(node)
+            return
         several = isinstance(meta, (tuple, list))
         types = [None if part is None else self.type_of(part, node) for part in (meta if isinstance(meta, (tuple, list)) else [meta])]
         known = self.defined(node, types) or self.opaque(node, types, several)
@@ -271,6 +316,8 @@ class _Translation:
 
     def opaque(self, node: torch.fx.Node, types: Sequence[TensorType | None], several: bool) -> list[Value | None]:
         assert callable(node.target)
+        if writes(node.target):
+            raise NotFunctional(f"{node.name} writes, and no operator stands for it")
         name = target_name(node.target)
         if name is None:
             raise CaptureError(f"{node.name}: {node.target} has no name to find it by{_line_of(node)}")

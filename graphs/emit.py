@@ -18,7 +18,7 @@ from graphs.record import Recorded, Recording
 from graphs.sizes import number
 from operators.expressions import Expression, Symbol, Variable
 from operators.opaque import Opaque
-from operators.operator import Operator, TensorType
+from operators.operator import Effect, Operator, TensorType
 from operators.sources import Constant, Input, Scalar
 
 USUAL_SIZE = 24
@@ -192,8 +192,18 @@ class _Emission:
             self.know(Value(node, output), part)
 
     def updates(self, placeholders: list[torch.fx.Node | None]) -> None:
-        """Write back what the captured module writes into its buffers and arguments."""
-        for position, target in self.interface.updates.items():
+        """Write back what the captured module writes into its buffers and arguments.
+
+        Whatever else is a view of a tensor that is written to is copied first: it must keep the old values.
+        """
+        updates = self.interface.updates
+        targets = {position for position, name in self.interface.state.items() if name in updates.values()}
+        targets |= {entry.index for leaf, entry in enumerate(self.interface.arguments) if leaf in updates.values()}
+        written = {self.graph.inputs[position] for position in targets}
+        for value in dict.fromkeys(self.graph.outputs):
+            if written and isinstance(self.known[value], Recorded) and viewed(self.graph, value) in written:
+                self.known[value].node = self.fx.call_method("clone", (self.known[value].node,))
+        for position, target in updates.items():
             destination = self.attribute(target) if isinstance(target, str) else placeholders[target]
             self.fx.call_function(torch.ops.aten.copy_.default, (destination, self.known[self.graph.outputs[position]].node))
 
@@ -235,6 +245,16 @@ class _Emission:
         before = {name.rpartition(".")[0] for name in self.interface.read}
         unused = self.interface.unused.items()
         return {name: tensor for name, tensor in unused if (owner := name.rpartition(".")[0]) in owners or owner not in before}
+
+
+def viewed(graph: Graph, value: Value) -> int:
+    """The node whose memory the value may share: the end of its chain of views."""
+    node = value.node
+    while graph.operator(node).effects & Effect.ALIASES and graph.operands(node)[0] is not None:
+        operand = graph.operands(node)[0]
+        assert operand is not None
+        node = operand.node
+    return node
 
 
 def _as_variable(value: Any) -> Any:
