@@ -1,0 +1,1 @@
+"""Proof, tests, verdicts and certificates of rewrite rules."""

@@ -1,0 +1,315 @@
+"""How two outcomes differ: in shape, dtype, value, floating-point class, rounding, or in what else the sides did.
+
+Rounding is told from a wrong value by a bound and by scaling. The bound is u · N · (M + A): u the dtype's unit roundoff, N the
+roundings an output element can pass through (the operands' elements, summed over the calls), M the largest intermediate
+magnitude and A how strongly the outputs react to relative changes of the inputs (measured). And a difference that float32 does
+not show much larger than float64 is no rounding. Where every intermediate is a whole number below 2^53, the bound is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from rewrites.rule import Change, Equality
+from verifier.instances import Instance
+from verifier.running import Call, Outcome, record, run
+
+
+class Kind(str, Enum):
+    """What differs between the two sides of a rule."""
+
+    ERROR = "error"
+    COUNT = "number of outputs"
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    VALUE = "value"
+    NAN_INF = "NaN/inf"
+    OVERFLOW = "overflow range"
+    SIGNED_ZERO = "signed zero"
+    ROUNDING = "rounding"
+    MUTATION = "mutation"
+    RANDOMNESS = "randomness"
+    ALIASING = "aliasing"
+    GRADIENT = "gradient"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+CHANGES = {Kind.SIGNED_ZERO: Change.SIGNED_ZERO, Kind.NAN_INF: Change.NAN_INF, Kind.OVERFLOW: Change.OVERFLOW}
+"""What a rule can declare to change."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference: its kind, a sentence, and for values the first differing element of which output."""
+
+    kind: Kind
+    sentence: str
+    output: int = 0
+    index: tuple[int, ...] = ()
+    left: str = ""
+    right: str = ""
+
+
+@dataclass(frozen=True)
+class Standard:
+    """What counts as a difference: the rule's equality, and whether both sides round.
+
+    Where both sides of a REAL rule round, the sign of a zero and NaN instead of infinity come from the order of roundings and
+    count as rounding; a side that rounds nothing (x itself, a constant, a maximum) leaves no rounding to blame.
+    """
+
+    equality: Equality
+    both_round: bool = True
+
+    @property
+    def strict(self) -> bool:
+        """Zeros' signs and the kinds of non-finite results count."""
+        return self.equality.bitwise or not self.both_round
+
+    def allows(self, kind: Kind) -> bool:
+        """The rule declares this kind of change, or it is no change for its equality."""
+        if kind is Kind.ROUNDING:
+            return not self.equality.bitwise
+        if kind is Kind.SIGNED_ZERO and not self.strict:
+            return True
+        return CHANGES.get(kind) in self.equality.changes
+
+
+def compare(instance: Instance, left: Outcome, right: Outcome, standard: Standard) -> Difference | None:
+    """The first difference that the standard does not allow, structure before values before effects."""
+    structural = _structure(left, right)
+    if structural is not None:
+        return structural
+    found = [d for d in _values(instance, left.outputs, right.outputs, standard) if not standard.allows(d.kind)]
+    if found:
+        return found[0]
+    return _effects(instance, left, right, standard)
+
+
+def changes(instance: Instance, left: Outcome, right: Outcome) -> list[Difference]:
+    """Every floating-point change between the outputs, allowed or not."""
+    if _structure(left, right) is not None:
+        return []
+    return _values(instance, left.outputs, right.outputs, Standard(Equality.BITWISE))
+
+
+def _structure(left: Outcome, right: Outcome) -> Difference | None:
+    if right.error is not None:
+        text = " ".join(str(right.error).split("\n")[0].split())
+        return Difference(Kind.ERROR, f"the replacement raises {type(right.error).__name__}: {text}")
+    if len(left.outputs) != len(right.outputs):
+        return Difference(Kind.COUNT, f"the pattern has {len(left.outputs)} outputs, the replacement {len(right.outputs)}")
+    for position, (a, b) in enumerate(zip(left.outputs, right.outputs, strict=True)):
+        if isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor):
+            return Difference(Kind.DTYPE, f"output {position} is a {type(a).__name__} on one side and a {type(b).__name__} on the other", position)
+        if not isinstance(a, torch.Tensor):
+            if a != b:
+                return Difference(Kind.VALUE, f"output {position} differs", position, (), str(a), str(b))
+        elif a.shape != b.shape:
+            return Difference(
+                Kind.SHAPE, f"output {position} has shape {list(a.shape)} by the pattern, {list(b.shape)} by the replacement", position, (), str(list(a.shape)), str(list(b.shape))
+            )  # fmt: skip
+        elif a.dtype != b.dtype:
+            return Difference(Kind.DTYPE, f"output {position} is {a.dtype} by the pattern, {b.dtype} by the replacement", position, (), str(a.dtype), str(b.dtype))
+    return None
+
+
+def _values(instance: Instance, left: Sequence[Any], right: Sequence[Any], standard: Standard) -> list[Difference]:
+    found: list[Difference] = []
+    for position, (a, b) in enumerate(zip(left, right, strict=True)):
+        if isinstance(a, torch.Tensor) and a.numel():
+            found += [replace(d, output=position) for d in _tensor_differences(instance, a, b, standard)]
+    order = list(Kind)
+    return sorted(found, key=lambda d: order.index(d.kind))
+
+
+def _tensor_differences(instance: Instance, a: torch.Tensor, b: torch.Tensor, standard: Standard, what: str = "the outputs") -> list[Difference]:
+    a, b = a.detach(), b.detach()
+    if a.is_complex():
+        a, b = torch.view_as_real(a), torch.view_as_real(b)
+    if not a.is_floating_point():
+        return [] if torch.equal(a, b) else [_at(Kind.VALUE, f"{what} differ", a, b, a != b)]
+    same = ((a == b) & (torch.signbit(a) == torch.signbit(b))) | (a.isnan() & b.isnan())
+    if bool(same.all()):
+        return []
+    found = []
+    finite = a.isfinite() & b.isfinite()
+    off = finite & (a != b)
+    if bool(off.any()):
+        kind, seen = Judgement.of(instance).judge(a, b, off)
+        found.append(_at(kind, _VALUE_SENTENCE[kind].format(what=what), a, b, seen))
+    class_differs = ~same & ~finite if standard.strict else a.isfinite() != b.isfinite()
+    if bool(class_differs.any()):
+        kind = Judgement.of(instance).class_kind()
+        sentence = "one side is NaN or infinite where the other is not" if kind is Kind.NAN_INF else "one side leaves the dtype's range where the other does not"
+        found.append(_at(kind, sentence, a, b, class_differs))
+    zeros = finite & (a == b) & ~same
+    if bool(zeros.any()):
+        found.append(_at(Kind.SIGNED_ZERO, "the sign of a zero differs", a, b, zeros))
+    return found
+
+
+_VALUE_SENTENCE = {
+    Kind.VALUE: "{what} differ",
+    Kind.ROUNDING: "{what} differ by rounding",
+    Kind.NAN_INF: "{what} differ where an input is NaN or infinite",
+    Kind.OVERFLOW: "{what} differ where an intermediate leaves the dtype's range",
+}
+
+
+def _at(kind: Kind, sentence: str, a: torch.Tensor, b: torch.Tensor, where: torch.Tensor) -> Difference:
+    index = tuple(int(i) for i in where.nonzero()[0]) if where.ndim else ()
+    return Difference(kind, sentence, 0, index, repr(a[index].item()), repr(b[index].item()))
+
+
+def _effects(instance: Instance, left: Outcome, right: Outcome, standard: Standard) -> Difference | None:
+    names = instance.rule.signature().names
+    for name, before, a, b in zip(names, instance.arguments(), left.arguments, right.arguments, strict=True):
+        if not isinstance(a, torch.Tensor):
+            continue
+        if a.shape != b.shape:
+            return Difference(Kind.MUTATION, f"the pattern leaves {name} with shape {list(a.shape)}, the replacement with {list(b.shape)}")
+        for difference in _tensor_differences(instance, a, b, standard, f"the contents of {name} afterwards"):
+            if not standard.allows(difference.kind):
+                writer = "the replacement writes" if _same(before, a) else "the pattern writes" if _same(before, b) else "both sides write"
+                return replace(difference, kind=Kind.MUTATION, sentence=f"{writer} into {name}, and its contents differ afterwards")
+    if left.random_state is not None and right.random_state is not None and not torch.equal(left.random_state, right.random_state):
+        return Difference(Kind.RANDOMNESS, "the two sides draw different random numbers")
+    return None
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+class Judgement:
+    """What is known of one instance when its sides differ: recorded calls, magnitudes, sensitivity."""
+
+    _last: tuple[Instance, Judgement] | None = None
+
+    @classmethod
+    def of(cls, instance: Instance) -> Judgement:
+        """The judgement of the instance; the last one is kept."""
+        if cls._last is None or cls._last[0] is not instance:
+            cls._last = (instance, cls(instance))
+        return cls._last[1]
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.calls: list[Call] = []
+        for function in (instance.rule.pattern, instance.rule.replacement):
+            self.calls += record(function, instance.arguments(), instance.seed)[1]
+        self.tensors = [t.detach() for t in instance.tensors.values()] + [t.detach() for call in self.calls for t in call.tensors()]
+        self.inputs_finite = all(bool(t.isfinite().all()) for t in instance.tensors.values() if t.is_floating_point()) and all(
+            math.isfinite(x) for x in instance.reals.values()
+        )
+
+    def judge(self, a: torch.Tensor, b: torch.Tensor, off: torch.Tensor) -> tuple[Kind, torch.Tensor]:
+        """The kind of a difference between finite elements, and the elements that show it."""
+        distance = (a.double() - b.double()).abs()
+        beyond = off & (distance > self.bound(a.dtype))
+        if bool(beyond.any()) and not self.shrinks_with_precision(float(distance[beyond].max()), a.dtype):
+            if not self.inputs_finite:
+                return Kind.NAN_INF, beyond
+            if any(not bool(t.isfinite().all()) for t in self.tensors if t.is_floating_point()):
+                return self.class_kind(), beyond
+            return Kind.VALUE, beyond
+        return Kind.ROUNDING, off
+
+    def class_kind(self) -> Kind:
+        """Whether non-finite results come from NaN, infinite or undefined operands, or from leaving the dtype's range."""
+        if not self.inputs_finite:
+            return Kind.NAN_INF
+        for call in self.calls:
+            operands = [leaf for leaf in pytree.tree_leaves((call.arguments, call.keywords)) if isinstance(leaf, (torch.Tensor, float))]
+            results = [leaf for leaf in pytree.tree_leaves(call.result) if isinstance(leaf, torch.Tensor)]
+            name = call.name.rpartition(".")[2].strip("_")
+            if all(_finite(x) for x in operands) and not all(_finite(x) for x in results):
+                return Kind.NAN_INF if name in _PARTIAL else Kind.OVERFLOW
+            if name in _UNDERFLOWING and any(map(_has_zero, results)) and (name.startswith("exp") or not any(map(_has_zero, operands))):
+                return Kind.OVERFLOW
+        return Kind.NAN_INF
+
+    def bound(self, dtype: torch.dtype) -> float:
+        """The most by which rounding can move an output element."""
+        floating = [t for t in self.tensors if t.is_floating_point() and t.numel()]
+        if all(_whole(t) for t in floating):
+            return 0.0
+        largest = max((float(t[t.isfinite()].abs().max()) for t in floating if bool(t.isfinite().any())), default=1.0)
+        roundings = 2 + sum(max((t.numel() for t in call.tensors()), default=1) for call in self.calls)
+        unit = max(torch.finfo(t.dtype).eps for t in floating) / 2 if floating else torch.finfo(dtype).eps / 2
+        return unit * roundings * (largest + self.sensitivity())
+
+    def sensitivity(self) -> float:
+        """The largest change of an output per relative change of the inputs, over both sides and three random directions."""
+        worst = 0.0
+        generator = torch.Generator().manual_seed(self.instance.seed)
+        for function in (self.instance.rule.pattern, self.instance.rule.replacement):
+            base = run(function, self.instance.arguments(), self.instance.seed)
+            for _ in range(3):
+                arguments, step = [], 0.0
+                for value in self.instance.arguments():
+                    if isinstance(value, torch.Tensor) and value.is_floating_point():
+                        step = math.sqrt(torch.finfo(value.dtype).eps)
+                        value = value * (1 + step * (torch.randint(0, 2, value.shape, generator=generator) * 2 - 1)).to(value.dtype)
+                    arguments.append(value)
+                moved = run(function, arguments, self.instance.seed)
+                if step and moved.error is None and base.error is None:
+                    worst = max(worst, _distance(base.outputs, moved.outputs) / step)
+        return worst
+
+    def shrinks_with_precision(self, distance: float, dtype: torch.dtype) -> bool:
+        """In float32 the sides lie so much further apart that the distance in float64 is rounding."""
+        if dtype != torch.float64:
+            return False
+        coarse = self.instance.with_dtype(torch.float32)
+        left = run(coarse.rule.pattern, coarse.arguments(), coarse.seed)
+        right = run(coarse.rule.replacement, coarse.arguments(), coarse.seed)
+        if left.error is not None or right.error is not None:
+            return False
+        return _distance(left.outputs, right.outputs) * 2.0**-14 > distance
+
+
+_PARTIAL = {
+    "div", "divide", "true_divide", "truediv", "rtruediv", "rdiv", "reciprocal", "log", "log2", "log10", "log1p", "rsqrt", "sqrt", "pow", "rpow", "acos", "asin",
+    "atanh", "acosh", "fmod", "remainder", "floor_divide", "mean", "var", "std", "logit", "tan", "batch_norm", "layer_norm", "group_norm", "softmax", "log_softmax",
+}  # fmt: skip
+
+_UNDERFLOWING = {"exp", "exp2", "mul", "rmul", "div", "true_divide", "truediv", "pow", "square", "reciprocal", "sigmoid"}
+
+
+def _has_zero(value: Any) -> bool:
+    return bool((value == 0).any()) if isinstance(value, torch.Tensor) else value == 0
+
+
+def _distance(left: Sequence[Any], right: Sequence[Any]) -> float:
+    worst = 0.0
+    for a, b in zip(left, right, strict=False):
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.is_floating_point() and a.shape == b.shape and a.numel():
+            gap = (a.detach().double() - b.detach().double()).abs()
+            gap = gap[gap.isfinite()]
+            worst = max(worst, float(gap.max()) if gap.numel() else 0.0)
+    return worst
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return not value.is_floating_point() or bool(value.isfinite().all())
+    return math.isfinite(value)
+
+
+def _whole(tensor: torch.Tensor) -> bool:
+    limit = 2.0 / torch.finfo(tensor.dtype).eps
+    return bool(((tensor == tensor.round()) & (tensor.abs() <= limit)).all())
+
+
+__all__ = ["CHANGES", "Difference", "Judgement", "Kind", "Standard", "changes", "compare"]

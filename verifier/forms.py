@@ -1,0 +1,131 @@
+"""Whether a rule is well formed: its cases, traced sides, the agreement of shapes and dtypes for all sizes by Z3, triviality."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from graphs.graph import Graph, Value
+from operators.expressions import Formula, Truth, equal
+from operators.operator import Effect, Operator
+from operators.sources import Constant, Input, Scalar
+from rewrites.cases import TracedCase
+from rewrites.rule import Rule
+from verifier.instances import Ground
+from verifier.proof.solver import OutOfTime, Solver
+from verifier.sizes import Assignment, negated_any
+
+
+@dataclass
+class Shapes:
+    """What Z3 says of one case: `agreed` for all sizes, or what is open, with sizes at which it may fail."""
+
+    agreed: bool = True
+    problem: str = ""
+    models: list[Assignment] = field(default_factory=list)
+
+
+def agreement(ground: Ground, deadline: float) -> Shapes:
+    """Whether the outputs of a traced case agree in shape and dtype, and the replacement's operators take their operands, for all sizes."""
+    traced = ground.trace
+    assert isinstance(traced, TracedCase)
+    left = [traced.pattern.type(value) for value in traced.pattern.outputs]
+    right = [traced.replacement.type(value) for value in traced.replacement.outputs]
+    if len(left) != len(right):
+        return Shapes(False, f"the pattern has {len(left)} outputs, the replacement {len(right)}")
+    goals: list[tuple[Truth, str]] = [(goal, f"the replacement requires {goal}") for goal in traced.replacement_requires]
+    for position, (a, b) in enumerate(zip(left, right, strict=True)):
+        if a.dtype != b.dtype:
+            return Shapes(False, f"output {position} is {a.dtype} by the pattern, {b.dtype} by the replacement")
+        if len(a.shape) != len(b.shape):
+            return Shapes(False, f"output {position} has {len(a.shape)} axes by the pattern, {len(b.shape)} by the replacement")
+        goals += [(equal(m, n), f"output {position}, axis {axis}: {m} by the pattern, {n} by the replacement") for axis, (m, n) in enumerate(zip(a.shape, b.shape, strict=True))]
+    return _proved(ground, goals, traced.facts, deadline)
+
+
+def _proved(ground: Ground, goals: Sequence[tuple[Truth, str]], facts: Sequence[Formula], deadline: float) -> Shapes:
+    solver = Solver(facts, {}, deadline)
+    open_goals: list[tuple[Truth, str]] = []
+    try:
+        open_goals = [(goal, text) for goal, text in goals if goal is not True and not solver.proves(goal)]
+    except OutOfTime:
+        return Shapes(False, "Z3 ran out of time on the shapes")
+    if not open_goals:
+        return Shapes()
+    import random
+
+    negated = negated_any([goal for goal, _ in open_goals])
+    models = ground.model.solved(random.Random(ground.seed), 3, also=[negated])
+    return Shapes(False, f"not for all sizes: {open_goals[0][1]}", models)
+
+
+def is_trivial(traced: TracedCase) -> bool:
+    """Both sides are the same graph."""
+    left = [_form(traced.pattern, value, {}) for value in traced.pattern.outputs]
+    right = [_form(traced.replacement, value, {}) for value in traced.replacement.outputs]
+    return left == right
+
+
+def _form(graph: Graph, value: Value, known: dict[int, str]) -> str:
+    node = value.node
+    if node not in known:
+        operator = graph.operator(node)
+        inside = ", ".join("-" if operand is None else _form(graph, operand, known) for operand in graph.operands(node))
+        known[node] = f"%{operator.name}" if isinstance(operator, (Input, Constant)) else f"{operator}({inside})"
+    return f"{known[node]}.{value.output}"
+
+
+def same_code(rule: type[Rule]) -> bool:
+    """Both functions have the same code."""
+    left, right = rule.pattern.__code__, rule.replacement.__code__
+    return (left.co_code, left.co_consts, left.co_names, left.co_varnames) == (right.co_code, right.co_consts, right.co_names, right.co_varnames)
+
+
+_EXACT = {
+    "Negative", "Absolute", "Sign", "Floor", "Ceil", "Trunc", "Round", "Maximum", "Minimum", "Clamp", "Relu", "Relu6", "Where", "Cast", "Full", "Cat", "Stack", "Split",
+    "Unbind", "Pad", "Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Roll", "Repeat", "RepeatInterleave", "Tril", "Triu", "Identity", "Copy", "Contiguous",
+    "Detach", "Gather", "Index", "IndexSelect", "Embedding", "OneHot", "TopK", "Arange", "Eye", "Amax", "Amin", "MaxAlong", "MinAlong", "ArgMax", "ArgMin", "MaxPool1d",
+    "MaxPool2d", "MaxPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AllGather", "Shard", "Replicate",
+}  # fmt: skip
+"""Operators that choose or move elements and round nothing."""
+
+
+def both_round(traced: TracedCase) -> bool:
+    """Each side has an operator whose result is rounded (arithmetic, not mere choice or movement of elements)."""
+    return all(any(_rounds(graph.operator(node)) for node in _live(graph)) for graph in (traced.pattern, traced.replacement))
+
+
+def _rounds(operator: Operator) -> bool:
+    silent = isinstance(operator, (Input, Constant, Scalar)) or operator.aliases or type(operator).__name__ in _EXACT
+    return not silent and type(operator).__module__ != "operators.comparison"
+
+
+def _live(graph: Graph) -> set[int]:
+    seen: set[int] = set()
+    pending = [value.node for value in graph.outputs]
+    while pending:
+        node = pending.pop()
+        if node not in seen:
+            seen.add(node)
+            pending.extend(graph.network.predecessors(node))
+    return seen
+
+
+def effects_of(traced: TracedCase) -> tuple[Effect, Effect]:
+    """What the operators of each side do besides computing."""
+    sides = []
+    for graph in (traced.pattern, traced.replacement):
+        effect = Effect.PURE
+        for node in graph.network:
+            effect |= graph.operator(node).effects
+        sides.append(effect & ~Effect.ALIASES)
+    return sides[0], sides[1]
+
+
+def too_late(deadline: float) -> bool:
+    """The time is up."""
+    return time.monotonic() > deadline
+
+
+__all__ = ["Shapes", "agreement", "both_round", "effects_of", "is_trivial", "same_code", "too_late"]

@@ -1,0 +1,333 @@
+"""Concrete instances of a rule, built from its signature and conditions: cases, sizes, attributes, tensors."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+
+from operators.expressions import Atom, Dim, Formula, Symbol, Truth, substitute, symbol
+from operators.operator import ShapeError, kind_of
+from rewrites.cases import Case, TracedCase, attribute_facts, cases, size_facts, speaks_of_sizes, trace_case
+from rewrites.rule import Requires, Rule
+from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, TensorVariable
+from verifier.sizes import Assignment, SizeModel
+from verifier.values import LAYOUTS, POSITIVE, SMALL, draw_number, draw_values, laid_out
+
+MOST_ELEMENTS = 20_000
+"""Instances whose tensors together have more elements are not drawn."""
+
+FLOATS = ("float64", "float32", "bfloat16", "float16")
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
+_KINDS = {
+    "float": FLOATS, "int": INTEGERS[:4], "uint": ("uint8",), "integer": INTEGERS, "bool": ("bool",), "complex": ("complex128",),
+    "number": FLOATS + INTEGERS, "real": FLOATS + INTEGERS, "any": (*FLOATS, *INTEGERS, "bool"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Arguments for a rule's two functions, as data: `arguments()` makes them afresh.
+
+    `tensors` holds each tensor variable's elements (contiguous); `layouts` how each lies in memory; `shared` names, for a
+    variable that is bound to the same tensor as another, that other one.
+    """
+
+    rule: type[Rule]
+    case: Case
+    sizes: Mapping[str, int]
+    reals: Mapping[str, float]
+    tensors: Mapping[str, torch.Tensor]
+    layouts: Mapping[str, str] = field(default_factory=dict)
+    shared: Mapping[str, str] = field(default_factory=dict)
+    values: str = SMALL
+    seed: int = 0
+
+    def arguments(self) -> list[Any]:
+        """Fresh arguments in the order of the signature."""
+        made: dict[str, torch.Tensor] = {}
+        for name, tensor in self.tensors.items():
+            if name not in self.shared:
+                made[name] = laid_out(tensor, self.layouts.get(name, "contiguous"))
+        for name, other in self.shared.items():
+            made[name] = made[other]
+        return [self.argument(variable, made) for variable in self.rule.signature().variables]
+
+    def argument(self, variable: Any, made: Mapping[str, torch.Tensor]) -> Any:
+        """The value of one variable."""
+        if isinstance(variable, TensorVariable):
+            return made[variable.name]
+        if isinstance(variable, RealVariable):
+            return self.reals[variable.name]
+        if isinstance(variable, ChoiceVariable):
+            return dict(self.case.choices)[variable.name]
+        assert isinstance(variable, IntegerVariable)
+        numbers = tuple(self.sizes[s.name] for s in variable.symbols)
+        return numbers if variable.length else numbers[0]
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The arguments by name, tensors as stored."""
+        made = {name: self.tensors[self.shared.get(name, name)] for name in self.tensors}
+        return {variable.name: self.argument(variable, made) for variable in self.rule.signature().variables}
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The arguments that are not tensors."""
+        return {name: value for name, value in self.named.items() if not isinstance(value, torch.Tensor)}
+
+    @property
+    def dtype(self) -> str:
+        """The dtypes of the tensors, in words."""
+        names = dict.fromkeys(str(tensor.dtype).removeprefix("torch.") for tensor in self.tensors.values())
+        return " and ".join(names)
+
+    @property
+    def elements(self) -> int:
+        return sum(tensor.numel() for name, tensor in self.tensors.items() if name not in self.shared)
+
+    @property
+    def floating(self) -> bool:
+        """Some tensor or attribute is a floating-point number."""
+        return bool(self.reals) or any(tensor.is_floating_point() or tensor.is_complex() for tensor in self.tensors.values())
+
+    def with_dtype(self, dtype: torch.dtype) -> Instance:
+        """The same instance with its floating tensors in another dtype."""
+        return replace(self, tensors={n: t.to(dtype) if t.is_floating_point() else t for n, t in self.tensors.items()})
+
+
+class Ground:
+    """One case of a rule, ready to draw from: its facts, its traced sides where tracing succeeds, a pool of sizes."""
+
+    def __init__(self, rule: type[Rule], case: Case, seed: int) -> None:
+        self.rule, self.case, self.seed = rule, case, seed
+        self.added: list[Assignment] = []
+
+    @cached_property
+    def trace(self) -> TracedCase | Exception:
+        """Both sides as graphs, or why they cannot be traced."""
+        try:
+            return trace_case(self.rule, self.case)
+        except Exception as error:  # whatever a user's function raises on symbols is said in the verdict, not hidden
+            return error
+
+    @property
+    def facts(self) -> tuple[Formula, ...]:
+        """What is known of the sizes of this case."""
+        if isinstance(self.trace, TracedCase):
+            return self.trace.facts
+        facts: list[Truth] = [*attribute_facts(self.rule), *size_facts(self.rule, self.case)]
+        return tuple(dict.fromkeys(fact for fact in facts if isinstance(fact, Formula)))
+
+    @cached_property
+    def model(self) -> SizeModel:
+        """The sizes of this case."""
+        signature = self.rule.signature()
+        attributes = [s.name for v in signature.variables if isinstance(v, IntegerVariable) for s in v.symbols]
+        stars = [s.name for _, dims in self.case.stars for dim in dims if not isinstance(dim, int) for s in sorted(dim.symbols, key=str)]
+        return SizeModel([*signature.symbols, *stars], attributes, self.facts)
+
+    @cached_property
+    def _drawn(self) -> list[Assignment]:
+        return self.model.pool(self.seed)
+
+    @property
+    def pool(self) -> list[Assignment]:
+        """Assignments to draw from, the smallest first; those added by hand after them."""
+        return self._drawn + self.added
+
+    def shapes(self, sizes: Assignment) -> dict[str, tuple[int, ...]] | None:
+        """The shape of every tensor variable; None when a dim is negative or the tensors are too large."""
+        values: dict[Atom, Dim] = {Symbol(name): value for name, value in sizes.items()}
+        shapes, elements = {}, 0
+        for variable in self.rule.signature().tensors:
+            shape, count = [], 1
+            for dim in variable.shape(dict(self.case.stars)):
+                try:
+                    size = substitute(dim, values)
+                except ZeroDivisionError:
+                    return None
+                if not isinstance(size, int) or size < 0:
+                    return None
+                shape.append(size)
+                count *= size
+            elements += count
+            shapes[variable.name] = tuple(shape)
+        return shapes if elements <= MOST_ELEMENTS else None
+
+
+class Space:
+    """Every instance of a rule that tests may draw."""
+
+    def __init__(self, rule: type[Rule], seed: int = 0, most_cases: int = 24) -> None:
+        self.rule, self.seed = rule, seed
+        self.signature = rule.signature()
+        chosen = list(_test_cases(rule))
+        if len(chosen) > most_cases:
+            source = random.Random(seed)
+            chosen = chosen[: most_cases // 3] + source.sample(chosen[most_cases // 3 :], most_cases - most_cases // 3)
+        self.grounds = [Ground(rule, case, seed + position) for position, case in enumerate(chosen)]
+        self.value_conditions = [c for c in rule.requires if not speaks_of_sizes(rule, c)]
+
+    @property
+    def usable(self) -> list[Ground]:
+        """The cases for which sizes were found."""
+        return [ground for ground in self.grounds if ground.pool]
+
+    def dtypes(self, family: str) -> dict[str, str]:
+        """A dtype for each tensor variable when its free float (or integer) dtype is `family`."""
+        chosen = {}
+        for variable in self.signature.tensors:
+            allowed = allowed_dtypes(variable)
+            fallback = allowed[0] if kind_of(family) != kind_of(allowed[0]) else _nearest(family, allowed)
+            chosen[variable.name] = family if family in allowed else fallback
+        return chosen
+
+    @cached_property
+    def families(self) -> list[str]:
+        """The dtypes that the rule leaves open, float64 first; one entry where it leaves none open."""
+        families = dict.fromkeys(dtype for v in self.signature.tensors for dtype in allowed_dtypes(v))
+        ordered = [dtype for dtype in (*FLOATS, *INTEGERS, "bool", "complex128") if dtype in families]
+        return ordered or ["float64"]
+
+    def build(
+        self, ground: Ground, sizes: Assignment, values: str, family: str, seed: int, layouts: Sequence[str] = (), share: int = 0
+    ) -> Instance | None:
+        """The instance of these choices; None when it does not exist or no values meeting the conditions were found."""
+        shapes = ground.shapes(sizes)
+        if shapes is None:
+            return None
+        dtypes = self.dtypes(family)
+        names = [variable.name for variable in self.signature.tensors]
+        shared = _shared(names, shapes, dtypes, share)
+        for attempt in range(12 if self.value_conditions else 1):
+            source = random.Random(seed * 31 + attempt)
+            kind = values if attempt < 8 else POSITIVE
+            reals = {v.name: draw_number(kind, source) for v in self.signature.variables if isinstance(v, RealVariable)}
+            tensors = {name: draw_values(kind, shapes[name], dtypes[name], source.randrange(1 << 30)) for name in names}
+            tensors = {name: tensors[shared.get(name, name)] for name in names}
+            instance = Instance(
+                self.rule, ground.case, sizes, reals, tensors, dict(zip(names, layouts, strict=False)), shared, values, seed
+            )
+            instance = self.mended(instance, kind, source)
+            if all(condition_holds(instance, condition) for condition in self.value_conditions):
+                return instance
+        return None
+
+    def mended(self, instance: Instance, kind: str, source: random.Random) -> Instance:
+        """The instance with elements that fail a condition on one tensor drawn anew among those that meet it."""
+        for condition in self.value_conditions:
+            if len(condition.names) != 1 or condition_holds(instance, condition):
+                continue
+            (name,) = condition.names
+            if name in instance.reals:
+                for _ in range(40):
+                    instance = replace(instance, reals={**instance.reals, name: draw_number(kind, source)})
+                    if condition_holds(instance, condition):
+                        break
+            elif name in instance.tensors:
+                instance = _mend_elements(instance, name, condition, kind, source)
+        return instance
+
+
+def _mend_elements(instance: Instance, name: str, condition: Requires, kind: str, source: random.Random) -> Instance:
+    tensor = instance.tensors[name]
+    for _ in range(6):
+        fine = elementwise(condition, tensor)
+        if fine is None or bool(fine.all()):
+            break
+        other = draw_values(kind, tensor.shape, str(tensor.dtype).removeprefix("torch."), source.randrange(1 << 30))
+        other = other.abs() if source.random() < 0.5 and other.dtype != torch.bool else other
+        tensor = torch.where(fine, tensor, other)
+    same = [n for n in instance.tensors if n == name or instance.shared.get(n) == name or instance.shared.get(name) in (n, instance.shared.get(n, ""))]
+    return replace(instance, tensors={n: tensor if n in same else t for n, t in instance.tensors.items()})
+
+
+def elementwise(condition: Requires, tensor: torch.Tensor) -> torch.Tensor | None:
+    """For which elements a condition on one tensor holds; None when it does not say so per element."""
+    try:
+        answer = condition.predicate(tensor)
+    except (RuntimeError, TypeError, ValueError):
+        return None
+    return answer if isinstance(answer, torch.Tensor) and answer.shape == tensor.shape and answer.dtype == torch.bool else None
+
+
+def condition_holds(instance: Instance, condition: Requires) -> bool:
+    """A condition of the rule on the instance's own numbers."""
+    known = instance.named
+    values = [known[name] if name in known else instance.sizes[name] for name in condition.names]
+    answer = condition.predicate(*values)
+    return bool(answer.all()) if isinstance(answer, torch.Tensor) else bool(answer)
+
+
+def allowed_dtypes(variable: TensorVariable) -> tuple[str, ...]:
+    """The dtypes with which a tensor variable is tested."""
+    if len(variable.dtypes) == 1:
+        return variable.dtypes
+    return _KINDS.get(variable.kind, FLOATS)
+
+
+def _nearest(family: str, allowed: Sequence[str]) -> str:
+    return next((dtype for dtype in allowed if kind_of(dtype) == kind_of(family)), allowed[0])
+
+
+def _shared(names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, str], share: int) -> dict[str, str]:
+    """The `share`-th pair of variables of one type bound to one tensor; none for 0."""
+    pairs = [
+        (b, a) for j, b in enumerate(names) for a in names[:j] if shapes[a] == shapes[b] and dtypes[a] == dtypes[b]
+    ]  # fmt: skip
+    if not share or not pairs:
+        return {}
+    return dict([pairs[share % len(pairs)]])
+
+
+def _test_cases(rule: type[Rule]) -> Iterator[Case]:
+    """The proof's cases, and further ways to broadcast."""
+    seen = set()
+    for case in [*cases(rule, ranks=(1, 2, 0)), *_broadcasts(rule)]:
+        if case not in seen:
+            seen.add(case)
+            yield case
+
+
+def _broadcasts(rule: type[Rule]) -> Iterator[Case]:
+    signature = rule.signature()
+    loose = [star.name for star in signature.stars.values() if star.broadcastable]
+    named = [star.name for star in signature.stars.values() if not star.broadcastable]
+    if not loose:
+        return
+    a, b, c = symbol("size"), symbol("size_0"), symbol("size_1")
+    rows: list[tuple[tuple[Dim, ...], ...]] = [((b, c), (c,)), ((c,), (b, c)), ((b, c), (b, 1)), ((1, c), (b, 1)), ((b, 1), (1, c)), ((a,), (a,))]
+    for row in rows:
+        stars = {name: row[position % 2] for position, name in enumerate(loose)} | {name: (symbol(f"{name}_0"),) for name in named}
+        for choices in signature.choices(stars):
+            case = Case(tuple(stars.items()), tuple(choices.items()))
+            if all(fact is not False for fact in size_facts(rule, case)):
+                yield case
+                break
+
+
+@st.composite
+def instances(draw: Any, space: Space, values: Sequence[str], families: Sequence[str], plain: bool = False) -> Instance | None:
+    """Instances of the rule: the smallest sizes and simplest values first, None where a draw has no instance.
+
+    `values` and `families` are the kinds of values and the dtypes to draw from; `plain` leaves layouts and sharing aside.
+    """
+    grounds = space.usable
+    ground = grounds[draw(st.integers(0, len(grounds) - 1))]
+    sizes = ground.pool[draw(st.integers(0, len(ground.pool) - 1))]
+    kind = draw(st.sampled_from(list(values)))
+    family = draw(st.sampled_from(list(families)))
+    seed = draw(st.integers(0, 1 << 16))
+    if plain or not draw(st.booleans()):
+        return space.build(ground, sizes, kind, family, seed)
+    layouts = [draw(st.sampled_from(LAYOUTS)) for _ in space.signature.tensors]
+    return space.build(ground, sizes, kind, family, seed, layouts, share=draw(st.integers(0, 3)))
+
+
+__all__ = ["FLOATS", "Ground", "INTEGERS", "Instance", "Space", "allowed_dtypes", "condition_holds", "elementwise", "instances"]

@@ -1,0 +1,117 @@
+"""Certificates: verdicts kept in an SQLite file, found again only for exactly the same rule, operators and versions."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from rewrites.rule import Rule
+from verifier.verdict import Verdict
+from verifier.versions import operators_digest, versions
+
+_SECONDS_TO_WAIT = 20.0
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS certificates (
+    content TEXT NOT NULL, rule TEXT NOT NULL, examples INTEGER NOT NULL, seed INTEGER NOT NULL, status TEXT NOT NULL,
+    versions TEXT NOT NULL, verdict TEXT NOT NULL, written TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (content, examples, seed)
+)
+"""
+
+
+class StoreError(RuntimeError):
+    """The store cannot be read or written; the message says which file and what to do."""
+
+
+def default_path() -> Path:
+    """`certificates.sqlite` in $REWRIGHT_CACHE, else in rewright's folder of the user's cache."""
+    chosen = os.environ.get("REWRIGHT_CACHE")
+    if chosen:
+        return Path(chosen) / "certificates.sqlite"
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "rewright" / "certificates.sqlite"
+
+
+class Store:
+    """Verdicts by content of the rule. Several processes may use one file; a process killed while writing loses only its own write.
+
+    Raises (from every method): StoreError when the file is no store, is damaged, or stays locked.
+    """
+
+    def __init__(self, path: Path | str | None = None, wait_seconds: float = _SECONDS_TO_WAIT) -> None:
+        self.path = Path(path) if path is not None else default_path()
+        self.wait_seconds = wait_seconds
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self.path, timeout=self.wait_seconds, isolation_level=None)) as connection:
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.execute(_SCHEMA)
+                yield connection
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error) or "busy" in str(error):
+                raise StoreError(f"store: {self.path} is locked by another process for more than {self.wait_seconds:g} s; try again when it has ended") from error
+            raise StoreError(f"store: {self.path} cannot be used: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"store: {self.path} is damaged ({error}); remove it, and verdicts are reached anew") from error
+        except OSError as error:
+            raise StoreError(f"store: {self.path} cannot be used: {error}") from error
+
+    def find(self, rule: type[Rule], options: Mapping[str, Any]) -> Verdict | None:
+        """The verdict kept for this content under at least as many examples and the same seed, if it is still valid."""
+        for verdict in self._kept(rule.content(), options.get("seed"), options.get("examples", 0)):
+            if valid(verdict):
+                return verdict
+        return None
+
+    def certificate(self, rule: type[Rule]) -> Verdict | None:
+        """A valid verdict under which the rule may be used; None where there is none."""
+        verdicts = [verdict for verdict in self._kept(rule.content()) if verdict.holds and valid(verdict)]
+        order = ("PROVED", "PROVED_BOUNDED", "TESTED")
+        return min(verdicts, key=lambda verdict: order.index(verdict.status.value), default=None)
+
+    def _kept(self, content: str, seed: int | None = None, examples: int = 0) -> list[Verdict]:
+        question = "SELECT verdict FROM certificates WHERE content = ? AND examples >= ? AND (? IS NULL OR seed = ?) ORDER BY examples"
+        with self._connection() as connection:
+            rows = connection.execute(question, (content, examples, seed, seed)).fetchall()
+        try:
+            return [Verdict.from_json(json.loads(text)) for (text,) in rows]
+        except (ValueError, KeyError, TypeError):
+            return []  # written by another version in another form: as good as absent, and overwritten by the next verdict
+
+    def keep(self, rule: type[Rule], verdict: Verdict, options: Mapping[str, Any]) -> None:
+        """Keep a verdict, in place of an older one under the same options."""
+        row = (rule.content(), rule.__name__, options.get("examples", 0), options.get("seed", 0), verdict.status.value, json.dumps(dict(verdict.versions)), verdict.dumps())
+        with self._connection() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO certificates (content, rule, examples, seed, status, versions, verdict) VALUES (?, ?, ?, ?, ?, ?, ?)", row
+            )
+
+    def __len__(self) -> int:
+        with self._connection() as connection:
+            return int(connection.execute("SELECT COUNT(*) FROM certificates").fetchone()[0])
+
+
+def valid(verdict: Verdict) -> bool:
+    """The verdict was reached by the present versions, on operators that have not changed since."""
+    current = versions()
+    for name, value in verdict.versions.items():
+        expected = operators_digest(name) if name.startswith("operators.") else current.get(name)
+        if value != expected:
+            return False
+    return set(current) <= set(verdict.versions)
+
+
+def certificate_name(verdict: Verdict) -> str:
+    """What the search notes as evidence: the status and the start of the rule's content hash."""
+    return f"{verdict.status.value} {verdict.content[:12]}"
+
+
+__all__ = ["Store", "StoreError", "certificate_name", "default_path", "valid"]

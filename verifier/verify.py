@@ -1,0 +1,174 @@
+"""`verify(rule)`: is a rewrite rule right for every shape, and if not, what is the smallest input that shows why?"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rewrites.cases import TracedCase
+from rewrites.rule import Rule
+from verifier import forms
+from verifier.comparing import Kind, Standard
+from verifier.instances import Instance, Space
+from verifier.refuting import counterexample
+from verifier.running import one_thread
+from verifier.testing import Failure, Report, run_tests, summary
+from verifier.verdict import Part, Status, Verdict
+from verifier.versions import operators_digest, versions
+
+
+@dataclass
+class Verification:
+    """One verification in progress."""
+
+    rule: type[Rule]
+    examples: int
+    seed: int
+    deadline: float
+    started: float
+    parts: list[Part] = field(default_factory=list)
+    report: Report = field(default_factory=Report)
+    scope: str = ""
+    effects: str = ""
+    gradients: str = ""
+    changes: tuple[str, ...] = ()
+    errors: dict[str, float] = field(default_factory=dict)
+    proof: str = ""
+    used: dict[str, str] = field(default_factory=dict)
+    """Digests of the modules of the operators that the rule uses."""
+
+    def part(self, name: str, result: str, since: float) -> None:
+        """Note what a part found and how long it took."""
+        self.parts.append(Part(name, result, time.monotonic() - since))
+
+    def verdict(self, status: Status, reason: str = "", failure: Failure | None = None, tail: str | None = None) -> Verdict:
+        """The verdict with everything noted so far."""
+        found = None
+        if failure is not None:
+            found = counterexample(failure.instance, failure.difference, failure.examples, self.seed, tail)
+        return Verdict(
+            name=self.rule.__name__, status=status, reason=reason, scope=self.scope, equality=str(self.rule.equality), effects=self.effects,
+            gradients=self.gradients, changes=self.changes, errors=self.errors, parts=tuple(self.parts), counterexample=found,
+            examples=self.report.examples, seconds=time.monotonic() - self.started, seed=self.seed, content=self.rule.content(),
+            versions=versions() | self.used, proof=self.proof,
+        )  # fmt: skip
+
+
+def verify(
+    rule: type[Rule], *, examples: int = 100, timeout: float = 60.0, seed: int = 0, require_proof: bool = False, store: Any = None
+) -> Verdict:
+    """Prove or refute a rule.
+
+    `examples` is how many instances are tested, `timeout` the seconds after which nothing further is tried, `seed` decides every
+    draw. With `require_proof` a rule that is tested but not proved is `UNDECIDED`. With a `store` (see `verifier.store`) a verdict
+    that was reached before for exactly this content is returned, and a new one is kept.
+    """
+    options = {"examples": examples, "seed": seed}
+    if store is not None:
+        kept = store.find(rule, options)
+        if kept is not None and (kept.status is not Status.UNDECIDED):
+            return strict(kept) if require_proof else kept
+    started = time.monotonic()
+    work = Verification(rule, examples, seed, started + timeout, started)
+    with one_thread():
+        verdict = _verify(work)
+    if store is not None and verdict.status is not Status.ERROR:
+        store.keep(rule, verdict, options)
+    return strict(verdict) if require_proof else verdict
+
+
+def strict(verdict: Verdict) -> Verdict:
+    """The verdict where only a proof counts: tested is undecided."""
+    if verdict.status is not Status.TESTED:
+        return verdict
+    reason = f"a proof is required, and there is none: {verdict.reason}"
+    return replace(verdict, status=Status.UNDECIDED, reason=reason)
+
+
+def _verify(work: Verification) -> Verdict:
+    since = time.monotonic()
+    space = Space(work.rule, work.seed)
+    if not space.grounds:
+        work.part("well-formed", "no case meets the conditions", since)
+        return work.verdict(Status.VACUOUS, "no choice of attributes meets the conditions: the rule never applies")
+    refuted = _well_formed(work, space, since)
+    if refuted is not None:
+        return refuted
+    tested = _tested(work, space)
+    if tested is not None:
+        return tested
+    return _proved(work, space)
+
+
+def _well_formed(work: Verification, space: Space, since: float) -> Verdict | None:
+    usable = space.usable
+    if not usable:
+        impossible = all(ground.model.impossible() for ground in space.grounds)
+        work.part("well-formed", "no sizes meet the conditions" if impossible else "no sizes found", since)
+        if impossible:
+            return work.verdict(Status.VACUOUS, "no sizes meet the conditions: the rule never applies")
+        return work.verdict(Status.UNDECIDED, "no sizes that meet the conditions were found, and Z3 does not show that there are none")
+    traced = [ground.trace for ground in space.grounds if isinstance(ground.trace, TracedCase)]
+    modules = {type(g.operator(node)).__module__ for t in traced for g in (t.pattern, t.replacement) for node in g.network}
+    work.used = {module: operators_digest(module) for module in sorted(modules)}
+    if traced and len(traced) == len(space.grounds):
+        trivial = all(map(forms.is_trivial, traced))
+    else:
+        trivial = forms.same_code(work.rule)
+    if trivial:
+        work.part("well-formed", "both sides are the same", since)
+        return work.verdict(Status.TRIVIAL, "both sides are the same: the rule changes nothing")
+    work.part("well-formed", f"{len(usable)} cases have instances, and the sides differ", since)
+    return None
+
+
+def standard_of(rule: type[Rule], space: Space) -> Standard:
+    """What counts as a difference for the rule."""
+    traced = [ground.trace for ground in space.grounds]
+    return Standard(rule.equality, all(not isinstance(t, TracedCase) or forms.both_round(t) for t in traced))
+
+
+def _tested(work: Verification, space: Space) -> Verdict | None:
+    since = time.monotonic()
+    standard = standard_of(work.rule, space)
+    work.report = report = run_tests(work.rule, space, standard, work.examples, work.seed, work.deadline)
+    if report.failure is not None:
+        failure = report.failure
+        work.part("tests", f"refuted after {failure.examples} examples", since)
+        return work.verdict(Status.REFUTED, f"{failure.difference.kind}: {failure.difference.sentence}", failure)
+    if not report.examples:
+        work.part("tests", "no example ran", since)
+        if report.error:
+            return work.verdict(Status.ERROR, f"the pattern raises on every example: {report.error}")
+        return work.verdict(Status.UNDECIDED, "no numbers that meet the conditions were found")
+    work.part("tests", summary(report), since)
+    work.scope = f"sizes up to {report.largest}; {', '.join(sorted(report.dtypes))}"
+    work.effects = "; ".join(sorted(report.aliasing)) or "none"
+    return None
+
+
+def _proved(work: Verification, space: Space) -> Verdict:
+    since = time.monotonic()
+    hints: list[Instance] = []
+    problems: list[str] = []
+    for ground in space.grounds:
+        if isinstance(ground.trace, Exception):
+            problems.append(f"the rule cannot be traced: {' '.join(str(ground.trace).split())}")
+            break
+        shapes = forms.agreement(ground, work.deadline)
+        if not shapes.agreed:
+            problems.append(shapes.problem)
+            hints += [i for i in (space.build(ground, sizes, "small integers", space.families[0], work.seed) for sizes in shapes.models) if i is not None]
+    if hints:
+        more = run_tests(work.rule, space, standard_of(work.rule, space), 0, work.seed, work.deadline, hints=hints, wanted=())
+        if more.failure is not None:
+            work.part("shapes", "refuted by Z3's model", since)
+            return work.verdict(Status.REFUTED, f"{more.failure.difference.kind}: {more.failure.difference.sentence}", more.failure)
+    work.part("shapes", "; ".join(dict.fromkeys(problems)) or "agree for all sizes", since)
+    if work.report.timed_out:
+        return work.verdict(Status.UNDECIDED, "the time was up before the tests were done")
+    return work.verdict(Status.TESTED, problems[0] if problems else "no proof was found")
+
+
+__all__ = ["Kind", "strict", "verify"]
