@@ -10,7 +10,7 @@ from graphs.trace import Proxy, TraceError, trace
 from operators.operator import ShapeError, collecting_obligations
 from operators.sources import Constant, Full, Input
 from rewrites.conditions import comparable
-from rewrites.host import IMPURE
+from rewrites.host import IMPURE, Host
 from rewrites.match import Absent, Match
 from rewrites.signature import RealVariable, TensorVariable
 
@@ -96,6 +96,7 @@ def apply_in_place(match: Match, graph: Graph) -> Applied:
 
     Raises: RewriteError when the replacement cannot stand at this place; the graph is then as it was.
     """
+    _check_stands(match, graph)
     journal = _Journal(graph)
     try:
         values = _replacement(match, graph)
@@ -114,6 +115,16 @@ def apply_in_place(match: Match, graph: Graph) -> Applied:
     kept = tuple(node for node in added if node in graph.network)
     rewired = tuple(sorted({user for _, _, user, _ in journal.rerouted if user in graph.network}))
     return Applied(graph, kept, tuple(node for node in removed if node < journal.start), rewired, journal)
+
+
+def _check_stands(match: Match, graph: Graph) -> None:
+    """A match may be older than the graph's last changes: what it covers must still be there, and no cycle may come of it."""
+    values = [value for value in match.bindings.values() if isinstance(value, Value)]
+    gone = next((node for node in (*match.nodes, *(value.node for value in values)) if node not in graph.network), None)
+    if gone is not None:
+        raise RewriteError(f"{match}: node {gone} is no longer in the graph")
+    if len(match.outputs) > 1 and Host(graph).reaches({value.node for value in match.outputs}, {value.node for value in values}):
+        raise RewriteError(f"{match}: one output now depends on another outside the match, so that replacing both would make a cycle")
 
 
 def _replacement(match: Match, graph: Graph) -> list[Value]:

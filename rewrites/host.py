@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable
 from typing import Any, TypeAlias
 
+from graphs.evaluate import apply_operator
 from graphs.graph import Graph, Value
 from operators.operator import Effect, Operator, TensorType
 from operators.sources import Constant, Input, Scalar
@@ -109,9 +110,8 @@ class Host:
                 pending.extend(missing)
                 continue
             with torch.no_grad():
-                result = operator.run(*(None if operand is None else tensors[operand] for operand in operands))
-            for output, part in enumerate(result if isinstance(result, tuple) else (result,)):
-                tensors[Value(current.node, output)] = part
+                arguments = [None if operand is None else tensors[operand] for operand in operands]
+                tensors.update(apply_operator(current.node, operator, arguments, {}))
         return tensors[value]
 
     def same(self, left: Value, right: Value) -> bool:
@@ -162,6 +162,8 @@ def same_number(left: Any, right: Any) -> bool:
     if isinstance(left, bool) != isinstance(right, bool):
         return False
     if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        if left != left and right != right:
+            return True
         return left == right and math.copysign(1, left) == math.copysign(1, right)
     return bool(left == right)
 

@@ -347,15 +347,17 @@ class _Search:
             actual = getattr(operator, name)
             if not _unify(state.unknowns, wanted, actual):
                 return f"attribute {name} {where} must be {readable(_known(state, wanted))}, got {actual}"
-        for output, type in enumerate(node.types):
-            other = self.host.type(Value(found.node, output))
-            if (other.dtype, other.ndim) != (type.dtype, type.ndim):
-                return f"node {found.node} ({node.kind.__name__}) must give {type.dtype} of {type.ndim} axes, got {other}"
+        others = self.host.graph.types(found.node)
+        if len(others) != len(node.types):
+            return f"node {found.node} ({node.kind.__name__}) must have {len(node.types)} outputs, got {len(others)}"
+        for mine, other in zip(node.types, others, strict=True):
+            if (other.dtype, other.ndim, other.weak) != (mine.dtype, mine.ndim, mine.weak):
+                return f"node {found.node} ({node.kind.__name__}) must give {mine.dtype} of {mine.ndim} axes, got {other}"
         return None
 
     def _compare_number(self, state: _State, wanted: Any, actual: Any, node: int) -> str | None:
         if isinstance(wanted, Expression):
-            whole = isinstance(actual, Expression) or (not isinstance(actual, bool) and actual == int(actual))
+            whole = isinstance(actual, Expression) or (not isinstance(actual, bool) and float(actual).is_integer())
             if not self.exactly or (whole and state.unknowns.equate(wanted, actual if isinstance(actual, Expression) else int(actual))):
                 return None
         elif same_number(wanted, actual):
