@@ -23,6 +23,15 @@ class GraphError(ValueError):
     """A graph that breaks a rule of its structure; the message names the node."""
 
 
+def _copied(network: nx.MultiDiGraph[int]) -> nx.MultiDiGraph[int]:
+    """What `network.copy()` gives, several times as fast; attributes are never changed in place, and are shared."""
+    result: nx.MultiDiGraph[int] = nx.MultiDiGraph()
+    result._node = dict(network._node)
+    result._adj = {node: {user: dict(keys) for user, keys in users.items()} for node, users in network._adj.items()}
+    result._pred = {node: {producer: result._adj[producer][node] for producer in producers} for node, producers in network._pred.items()}
+    return result
+
+
 class Graph:
     """A directed acyclic graph of typed tensors.
 
@@ -217,7 +226,7 @@ class Graph:
     def copy(self) -> Graph:
         """An independent graph with the same node numbers; constants are shared."""
         result = Graph()
-        result.network = self.network.copy()
+        result.network = _copied(self.network)
         result.inputs, result.outputs = list(self.inputs), list(self.outputs)
         result.constants, result.metadata = dict(self.constants), dict(self.metadata)
         result._next = self._next
