@@ -101,9 +101,14 @@ def computed_from_constants(graph: Graph, order: Iterable[int] | None = None) ->
     return known
 
 
+def _is_plain(operator: Operator) -> bool:
+    """The operator's class declares no effects of its own; a quick answer for most operators."""
+    return type(operator).effects is Operator.effects
+
+
 def is_repeatable(operator: Operator) -> bool:
     """The operator gives the same value each time, and does nothing else."""
-    return not operator.effects & (Effect.RANDOM | Effect.UPDATES_BUFFER | Effect.UNKNOWN)
+    return _is_plain(operator) or not operator.effects & (Effect.RANDOM | Effect.UPDATES_BUFFER | Effect.UNKNOWN)
 
 
 def live_nodes(graph: Graph) -> set[int]:
@@ -121,7 +126,7 @@ def live_nodes(graph: Graph) -> set[int]:
 
 
 def _is_removable(operator: Operator) -> bool:
-    return not operator.effects & (Effect.UPDATES_BUFFER | Effect.UNKNOWN)
+    return _is_plain(operator) or not operator.effects & (Effect.UPDATES_BUFFER | Effect.UNKNOWN)
 
 
 class Grouping:

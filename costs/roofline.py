@@ -115,7 +115,7 @@ class Roofline:
             types = tuple(None if value is None else graph.type(value) for value in graph.operands(node))
             operator_flops = self.flops_of(graph, node, types)
             flops += operator_flops
-            arithmetic += operator_flops / self.device.rate(_rate_dtype(types, graph.types(node)))
+            arithmetic += operator_flops / self.device.rate(rate_dtype(types, graph.types(node)))
             is_lookup = type(graph.operator(node)).__name__ in LOOKUPS
             for position, value in enumerate(grouping.operands[node]):
                 base = grouping.base(value)
@@ -163,7 +163,7 @@ class Roofline:
         )
 
 
-def _rate_dtype(operands: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> str:
+def rate_dtype(operands: tuple[TensorType | None, ...], outputs: tuple[TensorType, ...]) -> str:
     """The dtype in which the arithmetic runs: the first tensor operand's, or the output's for an operator without any."""
     for operand in operands:
         if operand is not None and not operand.weak and "int" not in operand.dtype:

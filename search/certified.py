@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from graphs.trace import TraceError
@@ -12,29 +14,53 @@ from rewrites.rule import Rule
 from search.result import Refusal
 
 Certified: TypeAlias = Mapping[type[Rule], str] | Callable[[type[Rule]], str | None]
-"""From a rule to the name of its certificate; None, or no entry, where there is none."""
+"""From a rule to the name of its certificate; None, or no entry, where there is none. A callable is asked only for rules that fire."""
+
+UNCERTIFIED = "no valid certificate for this content of the rule; run `rewright verify` on it"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Admitted:
-    """A rule with the certificate under which it is used."""
+    """A rule with the certificate under which it is used, asked for when the rule first fires somewhere.
+
+    waited: the seconds that the answer took (a rule without a stored certificate may be verified on the spot)
+    """
 
     rule: type[Rule]
-    certificate: str
+    ask: Callable[[type[Rule]], str | None]
+    waited: float = 0.0
+
+    @cached_property
+    def certificate(self) -> str:
+        """The name of the certificate; empty where there is none."""
+        started = time.perf_counter()
+        answer = self.ask(self.rule) or ""
+        self.waited = time.perf_counter() - started
+        return answer
+
+    @property
+    def denied(self) -> bool:
+        """A certificate was asked for, and there is none."""
+        return self.__dict__.get("certificate") == ""
 
 
 def admit(rules: Iterable[type[Rule]], certified: Certified) -> tuple[list[Admitted], list[Refusal]]:
-    """The rules with a certificate that can be traced, in order; and a refusal for each of the others."""
+    """The rules that can be traced, in order, each with its certificate or the question for it; and a refusal for each other one."""
     admitted: list[Admitted] = []
     refused: list[Refusal] = []
     for rule in rules:
-        certificate = certified.get(rule) if isinstance(certified, Mapping) else certified(rule)
-        problem = "no valid certificate for this content of the rule; run `rewright verify` on it" if not certificate else _flaw(rule)
-        if certificate and problem is None:
-            admitted.append(Admitted(rule, certificate))
+        entry = Admitted(rule, certified.get if isinstance(certified, Mapping) else certified)
+        problem = UNCERTIFIED if isinstance(certified, Mapping) and not entry.certificate else _flaw(rule)
+        if problem is None:
+            admitted.append(entry)
         else:
-            refused.append(Refusal(rule.__name__, str(problem)))
+            refused.append(Refusal(rule.__name__, problem))
     return admitted, refused
+
+
+def refusals(admitted: Iterable[Admitted]) -> list[Refusal]:
+    """A refusal for each rule that fired and had no certificate."""
+    return [Refusal(entry.rule.__name__, UNCERTIFIED) for entry in admitted if entry.denied]
 
 
 def _flaw(rule: type[Rule]) -> str | None:

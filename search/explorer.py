@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from costs.difference import Prices, changed, free_after
 from costs.kernels import computed_from_constants
 from costs.roofline import Cost, Roofline
 from graphs.graph import Graph, Value
@@ -21,7 +22,7 @@ from rewrites.apply import Applied, RewriteError, apply_in_place
 from rewrites.host import Host
 from rewrites.match import Match, find_matches
 from search.certified import Admitted
-from search.keys import key
+from search.keys import Keys
 
 ALPHAS = (1.02, 1.3, 2.0, 4.0)
 """How many times the best cost a graph may cost, round by round."""
@@ -46,6 +47,7 @@ class State:
     plies: int = 0
     cost: Cost | None = None
     graph: Graph | None = None
+    free: set[int] = field(default_factory=set)
     moves: list[Move] = field(default_factory=list)
     opened: bool = False
     waiting: bool = False
@@ -91,7 +93,9 @@ class Explorer:
         self.candidates = 0
         self.complete = False
         self._seen: set[int] = set()
-        self._ticket = itertools.count()
+        self.prices = Prices(roofline)
+        self.keys = Keys()
+        self._next_node = graph._next
         cost = roofline.cost(graph, memory=needs_memory)
         self.root = State(None, None, value(cost), cost=cost, graph=graph)
         self.best = self.root
@@ -149,14 +153,26 @@ class Explorer:
 
     def _evaluate(self, state: State, move: Move) -> float | None:
         """The value after the move; None when the rule cannot be applied there after all."""
-        assert state.graph is not None
+        graph = state.graph
+        assert graph is not None
         self.candidates += 1
+        graph._next = self._next_node
         try:
-            applied = apply_in_place(move.match, state.graph)
+            applied = apply_in_place(move.match, graph)
         except RewriteError:
             return None
-        value = self.value(self.roofline.cost(state.graph, memory=self.needs_memory))
-        applied.undo()
+        self._next_node = graph._next
+        free = free_after(graph, state.free, applied.added, applied.rewired) if self.additive else None
+        if free is None:
+            cost = self.roofline.cost(graph, memory=self.needs_memory)
+            applied.undo()
+        else:
+            affected = self.prices.affected(graph, applied.added, applied.rewired)
+            after = self.prices.total(graph, (*applied.added, *affected), free)
+            applied.undo()
+            assert state.cost is not None
+            cost = changed(state.cost, self.prices.total(graph, (*applied.removed, *affected), state.free), after)
+        value = self.value(cost)
         if self.additive:
             move.change = value - state.value
         return value
@@ -166,24 +182,30 @@ class Explorer:
         if state.opened:
             return False
         state.opened = True
-        if state.parent is None:
+        parent = state.parent
+        if parent is None:
             assert state.graph is not None
-            self._seen.add(key(state.graph))
+            state.free = computed_from_constants(state.graph)
+            self._seen.add(self.keys.key(state.graph, state.free))
             self._draw_moves(state, None)
             return True
-        assert state.parent.graph is not None
+        assert parent.graph is not None
         assert state.move is not None
-        graph = state.parent.graph.copy()
+        graph = parent.graph.copy()
+        graph._next = self._next_node
         try:
             applied = apply_in_place(state.move.match, graph)
         except RewriteError:
             return False
-        name = key(graph)
+        self._next_node = graph._next
+        free = free_after(graph, parent.free, applied.added, applied.rewired)
+        state.free = computed_from_constants(graph) if free is None else free
+        name = self.keys.key(graph, state.free)
         if name in self._seen:
             return False
         self._seen.add(name)
         state.graph = graph
-        state.cost = self.roofline.cost(graph, memory=self.needs_memory)
+        state.cost = self._cost(parent, state, applied, free is not None)
         state.value = self.value(state.cost)
         if state.value < self.best.value * (1 - 1e-12):
             self.best = state
@@ -191,11 +213,21 @@ class Explorer:
         self._draw_moves(state, applied)
         return True
 
+    def _cost(self, parent: State, state: State, applied: Applied, is_local: bool) -> Cost:
+        assert state.graph is not None
+        assert parent.graph is not None
+        assert parent.cost is not None
+        if not self.additive or not is_local:
+            return self.roofline.cost(state.graph, memory=self.needs_memory)
+        affected = self.prices.affected(state.graph, applied.added, applied.rewired)
+        after = self.prices.total(state.graph, (*applied.added, *affected), state.free)
+        return changed(parent.cost, self.prices.total(parent.graph, (*applied.removed, *affected), parent.free), after)
+
     def _draw_moves(self, state: State, applied: Applied | None) -> None:
         """The moves of a state: its parent's that the change did not touch, and those around the change."""
         graph = state.graph
         assert graph is not None
-        free = computed_from_constants(graph)
+        free = state.free
         around = [node for node in graph.network if node not in free] if applied is None else [n for n in applied.touched if n not in free]
         if applied is not None and state.parent is not None:
             touched = set(applied.touched)

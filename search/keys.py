@@ -6,10 +6,12 @@ type and by which other uses share it; how it is computed does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import itertools
+from collections.abc import Collection, Hashable
 
 from costs.kernels import computed_from_constants
 from graphs.graph import Graph, Value
+from operators.operator import Operator
 from operators.sources import Scalar
 
 
@@ -56,6 +58,45 @@ def canonical_order(graph: Graph, free: set[int] | None = None) -> tuple[tuple[H
     return tuple(records), order
 
 
-def key(graph: Graph, free: set[int] | None = None) -> int:
-    """A hash of the description."""
-    return hash(canonical_order(graph, free)[0])
+class Keys:
+    """Hashes of descriptions; remembers the hash of every operator object it has met."""
+
+    def __init__(self) -> None:
+        self._hashes: dict[int, tuple[Operator, int]] = {}
+
+    def key(self, graph: Graph, free: Collection[int]) -> int:
+        """Equal for equal graphs; different for different ones but for chance, at 2⁻⁶¹ a pair."""
+        network = graph.network
+        nodes = network.nodes
+        known: dict[int, int] = {}
+        for position, node in enumerate(graph.inputs):
+            known[node] = hash(("input", position))
+        constants = itertools.count()
+        for output in graph.outputs:
+            stack = [output.node]
+            while stack:
+                node = stack[-1]
+                if node in known:
+                    stack.pop()
+                    continue
+                operator = nodes[node]["operator"]
+                if node in free:
+                    leaf = operator if isinstance(operator, Scalar) else (next(constants), nodes[node]["types"])
+                    known[node] = hash(("leaf", leaf))
+                    stack.pop()
+                    continue
+                missing = [producer for producer in network.pred[node] if producer not in known]
+                if missing:
+                    operands = graph.operands(node)
+                    stack.extend(value.node for value in reversed(operands) if value is not None and value.node not in known)
+                    continue
+                parts = tuple(-1 if v is None else (known[v.node], v.output) for v in graph.operands(node))
+                known[node] = hash((self._hash(operator), parts))
+                stack.pop()
+        return hash(tuple((known[value.node], value.output) for value in graph.outputs))
+
+    def _hash(self, operator: Operator) -> int:
+        found = self._hashes.get(id(operator))
+        if found is None or found[0] is not operator:
+            found = self._hashes[id(operator)] = (operator, hash((type(operator).__name__, operator)))
+        return found[1]

@@ -16,7 +16,7 @@ from costs.kernels import Policy, computed_from_constants
 from costs.roofline import Cost, Roofline
 from graphs.graph import Graph
 from rewrites.rule import Rule
-from search.certified import Admitted, Certified, admit
+from search.certified import Admitted, Certified, admit, refusals
 from search.explorer import Explorer, Limits
 from search.interruption import Interruption
 from search.objective import Objective
@@ -71,11 +71,11 @@ def search(
         run = _Run(graph.copy(), admitted, roofline, Objective.of(objective), seconds, expansions, interruption, progress)
         run.sweep_all()
         result = run.finish()
-    result.refused = refused
+    result.refused = [*refused, *refusals(admitted)]
     if check and result.steps:
         from search.check import compare
 
-        result.max_error = compare(graph, result.graph, inputs, seed, sizes)
+        result.max_error = compare(graph, result.graph, run.unfolded, inputs, seed, sizes)
     return result
 
 
@@ -111,9 +111,11 @@ class _Run:
         self.solved: dict[tuple[Hashable, ...], Solution | None] = {}
         self.expanded = self.candidates = 0
         self.complete = True
+        self.unfolded = self.graph
 
     def elapsed(self) -> float:
-        return time.perf_counter() - self.started
+        """Seconds of search; the time in which certificates were made is not counted."""
+        return time.perf_counter() - self.started - sum(rule.waited for rule in self.rules)
 
     def out_of_time(self) -> bool:
         return self.interruption.asked or self.elapsed() > self.seconds
@@ -157,9 +159,7 @@ class _Run:
                 self._enter(known, window, replayed, free)
                 return True
         allowed = self.elapsed() + max((self.seconds - self.elapsed()) / left, 0.0) * 2
-        explorer = Explorer(
-            window.graph, self.rules, self.roofline, self.value, self.objective.needs_memory, self._tell
-        )
+        explorer = Explorer(window.graph, self.rules, self.roofline, self.value, self.objective.needs_memory, self._tell)
         counted = (self.expanded, self.candidates)
         self._counted = counted
         limits = Limits(self.expansions, max(20, self.expansions // 4), lambda: self.out_of_time() or self.elapsed() > allowed)
@@ -200,6 +200,7 @@ class _Run:
         from graphs.passes import simplify
 
         self.graph.remove_dead()
+        self.unfolded = self.graph.copy()
         simplify(self.graph)
         after = self.roofline.cost(self.graph)
         graph, steps = self.graph, self.steps
