@@ -6,15 +6,18 @@ is zero when Σ coefficient · [guards] is zero at every point. A map counts onl
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from operators.expressions import Atom, Dim, Expression, Formula, Truth, equal, substitute, substitute_formula
-from verifier.proof.guards import simplified
-from verifier.proof.knowledge import current
-from verifier.proof.matching import Map, equations_between, solutions
+from operators.expressions import (
+    Atom, Comparison, Dim, Expression, Formula, Truth, divide_exactly, equal, substitute, substitute_formula,
+)  # fmt: skip
+from verifier.proof.guards import Bounds, bounds_of, index_parts, simplified
+from verifier.proof.knowledge import Index, SplitNeeded, current
+from verifier.proof.matching import Map, equations_between, leaves, solutions
 from verifier.proof.reductions import Alternative, Binder, Largest
 from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value, sorted_factors
 
@@ -194,6 +197,45 @@ def _all(formulas: list[Truth]) -> Truth:
     from operators.expressions import all_of
 
     return all_of(*formulas)
+
+
+def missing_split(unmatched: list[tuple[Product, Fraction]]) -> SplitNeeded | None:
+    """A bound index that one term reads with as a whole and another in digits: the split that makes the terms alike."""
+    for one, _ in unmatched:
+        bounds = bounds_of(g for g in one.guards if isinstance(g, Comparison))
+        for other, _ in unmatched:
+            if len(one.bound) >= len(other.bound):
+                continue
+            for mine, theirs in itertools.product(_reads(one), _reads(other)):
+                if mine[0] != theirs[0]:
+                    continue
+                for a, b in zip(mine[1], theirs[1]):
+                    needed = _split_between(a, b, bounds, set(one.bound), set(other.bound))
+                    if needed is not None:
+                        return needed
+    return None
+
+
+def _reads(product: Product) -> list[tuple[str, tuple[Dim, ...]]]:
+    return [leaf for factor, _ in product.factors for leaf in leaves(factor)]
+
+
+def _split_between(whole: Dim, digits: Dim, bounds: Bounds, mine: set[Index], theirs: set[Index]) -> SplitNeeded | None:
+    if not isinstance(whole, Expression) or not isinstance(digits, Expression):
+        return None
+    for index in sorted(whole.symbols & mine, key=str):
+        low, high = bounds.get(index, (None, None))
+        if whole.terms.get((index,)) not in (1, -1) or high is None or not isinstance(low, int) or low != 0:
+            continue
+        parts = index_parts(digits)
+        inner = {i: c for i, c in parts[0].items() if i in theirs} if parts else {}
+        extent = high + 1
+        for coefficient in inner.values():
+            if len(inner) < 2 or (isinstance(coefficient, int) and coefficient == 1) or Expression.of(extent) in current().splits:
+                continue
+            if divide_exactly(extent, coefficient) is not None and not (isinstance(extent - coefficient, int)):
+                return SplitNeeded(extent, coefficient)
+    return None
 
 
 def numeric_part(product: Product) -> tuple[tuple[Factor, int], ...]:

@@ -45,7 +45,8 @@ class SplitNeeded(Exception):
 class Knowledge:
     """Facts and what follows from them at a glance; `values` maps a tensor's name to what its elements are.
 
-    `values` says `positive`, `nonnegative` or `nonzero`. `splits` maps an extent to the radix of its lower digit.
+    `values` says `positive`, `nonnegative` or `nonzero`. `splits` maps an extent to the radix of its lower digit;
+    `nonzero` holds the keys of values that are known not to be zero.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Knowledge:
         self.facts: list[Formula] = []
         self.splits: dict[Expression, Dim] = {}
         self.deadline = time.monotonic() + seconds
+        self.nonzero: set[str] = set()
         self._counter = itertools.count(1)
         self.extents: dict[Symbol, Dim] = {}
         for fact in facts:

@@ -16,8 +16,17 @@ from verifier.proof.content import common_content
 from verifier.proof.knowledge import current
 from verifier.proof.normalise import by_cases, unless, where
 from verifier.proof.reductions import Alternative, Largest, infinity, is_minus_infinity, largest
-from verifier.proof.signs import factor_is_nonnegative, factor_is_nonzero, factor_is_positive, is_nonnegative, is_positive, polynomial_of
-from verifier.proof.terms import Data, Factor, Function, Read, Size, Value, as_value
+from verifier.proof.signs import (
+    factor_is_nonnegative,
+    factor_is_nonzero,
+    factor_is_positive,
+    is_nonnegative,
+    is_positive,
+    is_whole,
+    polynomial_of,
+    whole_expression,
+)
+from verifier.proof.terms import Data, Factor, Function, Value, as_value
 
 ONE = Value.of(1)
 
@@ -298,7 +307,7 @@ def above_zero(value: Value) -> Value:
         if is_nonnegative(-x):
             return Value({})
         scaled = _without_positive_content(x)
-        size = polynomial_of(scaled)
+        size = whole_expression(scaled)
         if size is not None:
             return truth(at_least_zero(size - 1))
         return Value.of(Function("above", (scaled,), above_zero, idempotent=True))
@@ -318,7 +327,7 @@ def is_zero(value: Value) -> Value:
         scaled = _without_positive_content(x)
         if leads_negative(scaled):
             scaled = -scaled
-        size = polynomial_of(scaled)
+        size = whole_expression(scaled)
         if size is not None:
             return truth(equal(size, 0))
         return Value.of(Function("zero", (scaled,), is_zero, idempotent=True))
@@ -329,21 +338,6 @@ def is_zero(value: Value) -> Value:
 def _without_positive_content(value: Value) -> Value:
     content = common_content([value], (), factor_is_positive)
     return value if content.is_one else content.taken_out_of(value)
-
-
-def is_whole(value: Value) -> bool:
-    """The value is an integer wherever it is defined."""
-    return all(
-        coefficient.denominator == 1 and all(_whole_factor(factor) for factor, _ in product.factors) for product, coefficient in value.terms.items()
-    )
-
-
-def _whole_factor(factor: Factor) -> bool:
-    if isinstance(factor, Read):
-        return factor.kind in ("int", "bool")
-    if isinstance(factor, Largest):
-        return all(is_whole(a.value) for a in factor.alternatives)
-    return isinstance(factor, Size) or (isinstance(factor, Function) and factor.name in ("floor", "trunc", "round", "above", "zero"))
 
 
 def floor(value: Value) -> Value:
@@ -392,7 +386,7 @@ def rounding(value: Value) -> Value:
 
 
 def odd(name: str) -> Callable[[Value], Value]:
-    """A function with f(−x) = −f(x) and f(0) = 0 (sin: DLMF 4.21.12; erf: DLMF 7.4.1)."""
+    """A function with f(−x) = −f(x) and f(0) = 0 (sin: DLMF 4.21.12; erf: DLMF 7.4.1; atan: DLMF 4.24.8)."""
 
     def build(value: Value) -> Value:
         def make(x: Value) -> Value:
@@ -440,10 +434,8 @@ def floor_quotient(left: Value, right: Value) -> Value:
 
 def as_index(value: Value) -> Dim:
     """A whole value as an index."""
-    size = polynomial_of(value)
-    if size is not None:
-        return size if isinstance(size, int) else size.collapse()
-    return Expression.of(Data(value))
+    size = whole_expression(value)
+    return Expression.of(Data(value)) if size is None else Expression.of(size).collapse()
 
 
 def uninterpreted(name: str) -> Callable[..., Value]:
@@ -479,6 +471,7 @@ NAMED: dict[str, Callable[..., Any]] = {
     "erf": odd("erf"),
     "sin": odd("sin"),
     "cos": cosine,
+    "atan": odd("atan"),
     "abs": absolute,
     "sign": lambda x: above_zero(x) - above_zero(-x),
     "floor": floor,
@@ -489,6 +482,8 @@ NAMED: dict[str, Callable[..., Any]] = {
     "minimum": minimum,
     "power": power,
     "floor_divide": floor_quotient,
+    "remainder": lambda a, b: a - b * floor_quotient(a, b),
+    "trunc_remainder": lambda a, b: a - b * truncation(a * inverse(b)),
     "trunc_divide": lambda a, b: truncation(a * inverse(b)),
     "and": lambda a, b: a * b,
     "or": lambda a, b: a + b - a * b,

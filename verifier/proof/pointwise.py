@@ -1,7 +1,7 @@
 """Equality over the reals of what is left at one index point: piecewise functions and quotients by Z3, case by case.
 
 Elements, exponentials and sums that stay as they are become unknown reals; maxima, truths, floors, reciprocals and roots get their
-definitions. A reciprocal of zero stays unknown.
+definitions. A reciprocal is defined only where its base is known not to be zero, a root only where its base is known not to be negative.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 from operators.expressions import Formula
 from verifier.proof.knowledge import current
 from verifier.proof.reductions import INFINITY, Largest
-from verifier.proof.signs import is_nonnegative, is_positive
+from verifier.proof.signs import is_nonnegative, is_nonzero, is_positive
 from verifier.proof.solver import Translation
-from verifier.proof.terms import Factor, Function, Product, Read, Size, Value, sorted_factors
+from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value, sorted_factors
 
 Guards = frozenset[Formula]
 _DEFINED = frozenset({"inverse", "sqrt", "above", "zero", "floor", "trunc", "sigmoid"})
@@ -80,7 +80,7 @@ class Reals:
             if factor.kind == "bool":
                 learn(z3.Or(unknown == 0, unknown == 1))
             elif factor.kind == "int":
-                return z3.ToReal(z3.Int(f"whole {factor.key}"))
+                return z3.ToReal(self.integers.atom(Data(Value.of(factor))))
             if known is not None:
                 learn(unknown > 0 if known == "positive" else unknown >= 0 if known == "nonnegative" else unknown != 0)
         elif isinstance(factor, Largest):
@@ -113,13 +113,15 @@ class Reals:
         if factor.name == "zero":
             return z3.If(inner == 0, one, zero)
         if factor.name == "inverse":
+            if is_nonzero(factor.arguments[0]):
+                learn(unknown * inner == 1)
             if is_positive(factor.arguments[0]):
                 learn(inner > 0)
-            learn(z3.Implies(inner != 0, unknown * inner == 1))
         elif factor.name == "sqrt":
-            learn(z3.Implies(inner >= 0, z3.And(unknown >= 0, unknown * unknown == inner)))
+            if is_nonnegative(factor.arguments[0]):
+                learn(z3.And(unknown >= 0, unknown * unknown == inner))
         else:
-            whole = z3.Int(f"whole {factor.key}")
+            whole = self.integers.atom(Data(Value.of(factor)))
             below = z3.And(z3.ToReal(whole) <= inner, inner < z3.ToReal(whole) + 1)
             if factor.name == "trunc":
                 above = z3.And(z3.ToReal(whole) >= inner, inner > z3.ToReal(whole) - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphs.graph import Graph
@@ -12,7 +12,7 @@ from operators.expressions import Atom, Dim, Expression, Formula, Truth, at_leas
 from operators.meaning import interpreted_by, ravel
 from operators.operator import collecting_obligations
 from verifier.proof.algebra import Symbolic, _value
-from verifier.proof.compare import Comparison_
+from verifier.proof.compare import Comparison_, missing_split
 from verifier.proof.facts import Contradiction, attribute_facts, size_facts, solved, with_sizes
 from verifier.proof.knowledge import Index, Knowledge, SplitNeeded, knowing
 from verifier.proof.solver import OutOfTime
@@ -75,54 +75,65 @@ def prove_elements(
 
     Symbols of the shape are sizes ≥ 0. `values` maps tensors' names to `positive`, `nonnegative` or `nonzero`.
     """
-    begin = time.monotonic()
     known = [*facts, *(at_least_zero(Expression.of(s)) for dim in shape if isinstance(dim, Expression) for s in dim.symbols)]
-    return _prove([Output(tuple(map(plain, shape)), left, right)], known, values or {}, begin, timeout)
+    return _Attempts(lambda: [Output(tuple(map(plain, shape)), left, right)], known, values or {}, timeout).run(lambda knowledge: "")
 
 
-def _prove(outputs: Sequence[Output], facts: Sequence[Truth], values: Mapping[str, str], begin: float, timeout: float) -> Proof:
-    scope: tuple[str, ...] = ("all sizes ≥ 0",)
-    proof = _attempt(outputs, facts, values, begin, timeout)
-    if proof.status != UNDECIDED or "time" in proof.reason:
-        return _with_scope(proof, scope, begin)
-    sizes = sorted({s for o in outputs for d in o.shape if isinstance(d, Expression) for s in d.symbols} | _lower_bounded(facts), key=str)
-    again = _attempt(outputs, [*facts, *(at_least_zero(Expression.of(s) - 1) for s in sizes)], values, begin, timeout)
-    return _with_scope(again, ("all sizes ≥ 1",), begin) if again.proved else _with_scope(proof, scope, begin)
+@dataclass
+class _Attempts:
+    """Proof attempts: for all sizes, then for sizes of at least 1; each starts anew when indices need more digits."""
+
+    outputs: Callable[[], Sequence[Output]]
+    facts: Sequence[Truth]
+    values: Mapping[str, str]
+    timeout: float
+    begin: float = field(default_factory=time.monotonic)
+
+    def run(self, missing: Callable[[Knowledge], str]) -> Proof:
+        """The first attempt that proves; else the outcome of the first."""
+        first = self._attempt(self.facts, missing)
+        if first.proved or first.status == VACUOUS:
+            return self._scoped(first, "all sizes ≥ 0")
+        sizes = sorted((s for s, least in Knowledge(self.facts).lower.items() if least == 0), key=str)
+        again = self._attempt([*self.facts, *(at_least_zero(Expression.of(s) - 1) for s in sizes)], missing)
+        return self._scoped(again, "all sizes ≥ 1") if again.proved else self._scoped(first, "all sizes ≥ 0")
+
+    def _scoped(self, proof: Proof, sizes: str) -> Proof:
+        return replace(proof, seconds=time.monotonic() - self.begin, scope=(sizes, *proof.scope))
+
+    def _attempt(self, facts: Sequence[Truth], missing: Callable[[Knowledge], str]) -> Proof:
+        splits: dict[Expression, Dim] = {}
+        forms: list[NormalForms] = []
+        try:
+            reason = missing(self._knowledge(facts))
+            if reason:
+                return Proof(UNDECIDED, 0.0, reason=reason)
+            for position in range(len(self.outputs())):
+                form, proved, unmatched = self._output(position, facts, splits)
+                forms.append(form)
+                if not proved:
+                    return Proof(UNDECIDED, 0.0, reason="terms are left that cancel nowhere", unmatched=unmatched, forms=tuple(forms))
+        except (OutOfTime, NotImplementedError, TooManyDigits) as error:
+            return Proof(UNDECIDED, 0.0, reason=str(error), forms=tuple(forms))
+        return Proof(PROVED, 0.0, forms=tuple(forms))
+
+    def _knowledge(self, facts: Sequence[Truth]) -> Knowledge:
+        return Knowledge(facts, values=self.values, seconds=self.timeout - (time.monotonic() - self.begin))
+
+    def _output(self, position: int, facts: Sequence[Truth], splits: dict[Expression, Dim]) -> tuple[NormalForms, bool, tuple[str, ...]]:
+        while len(splits) <= 24:
+            knowledge = self._knowledge(facts)
+            knowledge.splits.update(splits)
+            try:
+                with knowing(knowledge), interpreted_by(Symbolic()):
+                    return _compare_output(self.outputs()[position], knowledge)
+            except SplitNeeded as needed:
+                splits[Expression.of(needed.extent)] = needed.radix
+        raise TooManyDigits("indices need too many digits")
 
 
-def _lower_bounded(facts: Sequence[Truth]) -> set[Any]:
-    knowledge = Knowledge(facts)
-    return {s for s, least in knowledge.lower.items() if least == 0}
-
-
-def _with_scope(proof: Proof, scope: tuple[str, ...], begin: float) -> Proof:
-    return Proof(proof.status, time.monotonic() - begin, scope + proof.scope, proof.reason, proof.unmatched, proof.forms)
-
-
-def _attempt(outputs: Sequence[Output], facts: Sequence[Truth], values: Mapping[str, str], begin: float, timeout: float) -> Proof:
-    splits: dict[Expression, Dim] = {}
-    forms: list[NormalForms] = []
-    try:
-        for output in outputs:
-            form = None
-            while form is None:
-                knowledge = Knowledge(facts, values=values, seconds=timeout - (time.monotonic() - begin))
-                knowledge.splits.update(splits)
-                try:
-                    with knowing(knowledge), interpreted_by(Symbolic()):
-                        form, proved, unmatched = _compare_output(output, knowledge)
-                except SplitNeeded as needed:
-                    splits[Expression.of(needed.extent)] = needed.radix
-                    if len(splits) > 24:
-                        return Proof(UNDECIDED, 0.0, reason="indices need too many digits")
-            forms.append(form)
-            if not proved:
-                return Proof(UNDECIDED, 0.0, reason="terms are left that cancel nowhere", unmatched=unmatched, forms=tuple(forms))
-    except OutOfTime as error:
-        return Proof(UNDECIDED, 0.0, reason=str(error), forms=tuple(forms))
-    except NotImplementedError as error:
-        return Proof(UNDECIDED, 0.0, reason=f"{error}", forms=tuple(forms))
-    return Proof(PROVED, 0.0, forms=tuple(forms))
+class TooManyDigits(RuntimeError):
+    """Indices would have to be written in more digits than make sense."""
 
 
 def _compare_output(output: Output, knowledge: Knowledge) -> tuple[NormalForms, bool, tuple[str, ...]]:
@@ -142,6 +153,10 @@ def _compare_output(output: Output, knowledge: Knowledge) -> tuple[NormalForms, 
     left, right = _value(output.left(tuple(at))), _value(output.right(tuple(at)))
     comparison = Comparison_()
     proved = comparison.equal(left, right)
+    if not proved:
+        needed = missing_split(comparison.unmatched)
+        if needed is not None:
+            raise needed
     smallest = sorted((f"{c}·{p.key}" for p, c in comparison.unmatched), key=lambda text: (len(text), text))[:2]
     return NormalForms(tuple(names), left, right, tuple(dict.fromkeys(comparison.maps))), proved, tuple(smallest)
 
@@ -165,21 +180,18 @@ def prove(
         sizes, remaining = solved(given)
     except Contradiction as error:
         return Proof(VACUOUS, time.monotonic() - begin, reason=str(error))
-    knowledge = Knowledge(remaining, seconds=timeout)
-    with knowing(knowledge):
-        try:
-            missing = _shapes_differ(left, right, sizes, knowledge) or _owed(owed, sizes, knowledge)
-        except OutOfTime as error:
-            missing = str(error)
-    if missing:
-        return Proof(UNDECIDED, time.monotonic() - begin, reason=missing)
+
+    def outputs() -> list[Output]:
+        ours, theirs = Unfolded(left, sizes, defined=True), Unfolded(right, sizes, defined=False)
+        pairs = zip(left.outputs, right.outputs, strict=True)
+        return [Output(ours.type(a).shape, ours.tensor(a).__getitem__, theirs.tensor(b).__getitem__) for a, b in pairs]
+
+    def missing(knowledge: Knowledge) -> str:
+        with knowing(knowledge):
+            return _shapes_differ(left, right, sizes, knowledge) or _owed(owed, sizes, knowledge)
+
     with collecting_obligations():
-        ours, theirs = Unfolded(left, sizes), Unfolded(right, sizes)
-        outputs = [
-            Output(ours.type(a).shape, ours.tensor(a).__getitem__, theirs.tensor(b).__getitem__)
-            for a, b in zip(left.outputs, right.outputs, strict=True)
-        ]
-        return _prove(outputs, remaining, values or {}, begin, timeout)
+        return _Attempts(outputs, remaining, values or {}, timeout, begin).run(missing)
 
 
 def _shapes_differ(left: Graph, right: Graph, sizes: dict[Atom, Dim], knowledge: Knowledge) -> str:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, at_least_zero, formula_symbols, negate, substitute_formula
+from operators.expressions import (
+    Atom,
+    Comparison,
+    Dim,
+    Expression,
+    Formula,
+    Symbol,
+    Truth,
+    formula_symbols,
+    negate,
+    substitute_formula,
+)
 from verifier.proof.guards import bounds_of, simplified
 from verifier.proof.knowledge import Index, current
 from verifier.proof.normalise import by_cases, one_point
@@ -111,13 +123,17 @@ def infinity() -> Value:
 
 
 def is_minus_infinity(value: Value) -> bool:
-    """−∞ plus anything finite."""
-    for product, coefficient in value.terms.items():
-        if product.bound or product.guards or coefficient > 0:
-            continue
-        if len(product.factors) == 1 and isinstance(product.factors[0][0], Function) and product.factors[0][0].name == INFINITY:
-            return True
-    return False
+    """−∞ plus something finite, whatever the indices are."""
+    infinite = [(product, coefficient) for product, coefficient in value.terms.items() if INFINITY in product.key]
+    if not infinite:
+        return False
+    for product, coefficient in infinite:
+        if product.bound or product.guards or coefficient > 0 or len(product.factors) != 1:
+            return False
+        factor, _ = product.factors[0]
+        if not isinstance(factor, Function) or factor.name != INFINITY:
+            return False
+    return True
 
 
 def largest(alternatives: Sequence[Alternative]) -> Value:
@@ -218,19 +234,29 @@ def _flattened(a: Alternative) -> list[Alternative] | None:
 
 
 def _without_idle_indices(a: Alternative) -> Alternative:
-    """Drop a bound index that the value does not mention and whose range is not empty."""
-    for index in a.bound:
-        if index in a.value.free:
+    """Drop bound indices that the value does not mention, where values of them exist that satisfy their guards."""
+    idle = [index for index in a.bound if index not in a.value.free]
+    about = frozenset(g for g in a.guards if formula_symbols(g) & set(idle))
+    if not idle or any(formula_symbols(g) & (set(a.bound) - set(idle)) for g in about):
+        return a
+    bounds = bounds_of(g for g in about if isinstance(g, Comparison))
+    choices: list[list[Dim]] = []
+    for index in idle:
+        low, high = bounds.get(index, (None, None))
+        found: list[Dim] = [limit for limit in (low, high) if limit is not None and not _mentions(limit, idle)]
+        choices.append([*found, *(n for n in (0, 1, 2) if n not in found)])
+    for choice in itertools.islice(itertools.product(*choices), 40):
+        values: dict[Atom, Dim] = dict(zip(idle, choice, strict=True))
+        wanted = [substitute_formula(guard, values) for guard in about]
+        if any(g is False for g in wanted):
             continue
-        about = frozenset(g for g in a.guards if index in formula_symbols(g))
-        from operators.expressions import Comparison
-
-        low, high = bounds_of(g for g in about if isinstance(g, Comparison)).get(index, (None, None))
-        if len(about) != 2 or low is None or high is None:
-            continue
-        if current().proves(at_least_zero(high - low), a.guards - about):
-            return _without_idle_indices(Alternative(tuple(b for b in a.bound if b != index), a.guards - about, a.value))
+        if all(current().proves(g, a.guards - about) for g in wanted):
+            return Alternative(tuple(b for b in a.bound if b not in idle), a.guards - about, a.value)
     return a
+
+
+def _mentions(dim: Dim, indices: Iterable[Symbol]) -> bool:
+    return isinstance(dim, Expression) and bool(dim.symbols & set(indices))
 
 
 def _pulled_out(alternatives: list[Alternative]) -> Value:

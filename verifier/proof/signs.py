@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from operators.expressions import Expression, Formula, at_least_zero
 from verifier.proof.guards import bounds_of
 from verifier.proof.knowledge import current
 from verifier.proof.reductions import Largest
-from verifier.proof.terms import Factor, Function, Product, Read, Size, Value
+from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value
 
 POSITIVE_FUNCTIONS = frozenset({"exp", "sigmoid"})
 NONNEGATIVE_FUNCTIONS = frozenset({"sqrt", "above", "zero"})
@@ -51,7 +51,7 @@ def factor_is_positive(factor: Factor, guards: Iterable[Formula] = ()) -> bool:
 
 def factor_is_nonzero(factor: Factor, guards: Iterable[Formula] = ()) -> bool:
     """The factor is not 0 wherever it is defined."""
-    if isinstance(factor, Read) and current().values.get(factor.tensor) == "nonzero":
+    if isinstance(factor, Read) and (current().values.get(factor.tensor) == "nonzero" or factor.key in current().nonzero):
         return True
     if isinstance(factor, Function) and factor.name == "inverse":
         return is_nonzero(factor.arguments[0], guards)
@@ -117,15 +117,47 @@ def is_nonzero(value: Value, guards: Iterable[Formula] = ()) -> bool:
 
 def polynomial_of(value: Value) -> Expression | int | None:
     """The value as an integer expression, where it is a polynomial of sizes with integer coefficients."""
+    return _expression(value, lambda factor: Expression.of(factor.atom) if isinstance(factor, Size) else None)
+
+
+def whole_expression(value: Value) -> Expression | int | None:
+    """The value as an integer expression, where it is a polynomial of sizes and of whole numbers computed from elements."""
+
+    def atom(factor: Factor) -> Expression | None:
+        if isinstance(factor, Size):
+            return Expression.of(factor.atom)
+        return Expression.of(Data(Value.of(factor))) if is_whole_factor(factor) else None
+
+    return _expression(value, atom)
+
+
+def _expression(value: Value, atom: Callable[[Factor], Expression | None]) -> Expression | int | None:
     result: Expression | int = 0
     for product, coefficient in value.terms.items():
         if product.bound or product.guards or coefficient.denominator != 1:
             return None
         term: Expression | int = int(coefficient)
         for factor, power in product.factors:
-            if not isinstance(factor, Size):
+            found = atom(factor)
+            if found is None:
                 return None
             for _ in range(power):
-                term = term * Expression.of(factor.atom)
+                term = term * found
         result = result + term
     return result
+
+
+def is_whole(value: Value) -> bool:
+    """The value is an integer wherever it is defined."""
+    return all(
+        coefficient.denominator == 1 and all(is_whole_factor(factor) for factor, _ in product.factors) for product, coefficient in value.terms.items()
+    )
+
+
+def is_whole_factor(factor: Factor) -> bool:
+    """The factor is an integer wherever it is defined."""
+    if isinstance(factor, Read):
+        return factor.kind in ("int", "bool")
+    if isinstance(factor, Largest):
+        return all(is_whole(a.value) for a in factor.alternatives)
+    return isinstance(factor, Size) or (isinstance(factor, Function) and factor.name in ("floor", "trunc", "round", "above", "zero"))

@@ -132,9 +132,8 @@ class Solver:
 
     def proves(self, goal: Truth, assumptions: Iterable[Truth] = ()) -> bool:
         """The goal follows from the facts and the assumptions, for all integers."""
-        if isinstance(goal, bool):
-            if goal:
-                return True
+        if isinstance(goal, bool) and goal:
+            return True
         given = frozenset(assumptions)
         if goal in given:
             return True

@@ -8,11 +8,12 @@ from typing import Any
 
 from graphs.graph import Graph
 from graphs.graph import Value as Edge
-from operators.expressions import Atom, Dim, plain
-from operators.operator import TensorType, kind_of
+from operators.expressions import Atom, Dim, Expression, at_least_zero, plain
+from operators.operator import Operator, TensorType, kind_of
 from operators.sources import Constant, Input
 from verifier.proof.facts import with_sizes
-from verifier.proof.terms import Read, Value
+from verifier.proof.knowledge import Knowledge, current
+from verifier.proof.terms import Data, Read, Value
 
 Index = tuple[Dim, ...]
 
@@ -24,6 +25,7 @@ class Tensor:
         self.type, self._element = type, element
         self.shape, self.dtype, self.weak = type.shape, type.dtype, type.weak
         self._known: dict[Index, Value] = {}
+        self._knowledge: Knowledge | None = None
 
     @property
     def ndim(self) -> int:
@@ -32,6 +34,8 @@ class Tensor:
     def __getitem__(self, at: Any) -> Value:
         index = tuple(plain(i) for i in at) if isinstance(at, tuple) else (plain(at),)
         index = tuple(0 if isinstance(size, int) and size == 1 else i for i, size in zip(index, self.shape, strict=True))
+        if self._knowledge is not current():
+            self._knowledge, self._known = current(), {}
         found = self._known.get(index)
         if found is None:
             found = self._known[index] = self._element(index)
@@ -44,10 +48,13 @@ def variable(name: str, shape: tuple[Dim, ...], dtype: str = "float32", weak: bo
 
 
 class Unfolded:
-    """A graph's values as tensors over the prover's algebra, with sizes replaced by what is known of them."""
+    """A graph's values as tensors over the prover's algebra, with sizes replaced by what is known of them.
 
-    def __init__(self, graph: Graph, sizes: dict[Atom, Dim]) -> None:
-        self.graph, self.sizes = graph, sizes
+    With `defined`, the graph's operators are known to have run without error: positions lie within the axes they index.
+    """
+
+    def __init__(self, graph: Graph, sizes: dict[Atom, Dim], defined: bool) -> None:
+        self.graph, self.sizes, self.defined = graph, sizes, defined
         self._tensors: dict[Edge, Tensor] = {}
 
     def type(self, edge: Edge) -> TensorType:
@@ -69,6 +76,10 @@ class Unfolded:
         if isinstance(operator, Constant):
             return self._constant(operator, type)
         operands = [None if operand is None else self.tensor(operand) for operand in self.graph.operands(edge.node)]
+        if self.defined and type_name(operator) in _INDEXING and operands[0] is not None:
+            operands[0] = _read_in_range(operands[0])
+        if self.defined and type_name(operator) in _DIVIDING and kind_of(type.dtype) == "int" and operands[1] is not None:
+            operands[1] = _read_nonzero(operands[1])
         return Tensor(type, lambda index: _as_value(operator.element(index, *operands, output=edge.output)))
 
     def _constant(self, operator: Constant, type: TensorType) -> Tensor:
@@ -77,6 +88,44 @@ class Unfolded:
             return Tensor(type, lambda index: Value.of(tensor.item()))
         content = hashlib.sha256(tensor.detach().cpu().contiguous().numpy().tobytes()).hexdigest()[:16]
         return variable(f"constant·{type}·{content}", type.shape, type.dtype)
+
+
+_INDEXING = frozenset({"Embedding", "Gather", "IndexSelect"})
+"""Operators that torch refuses to run on positions outside the axis."""
+
+
+_DIVIDING = frozenset({"FloorDivide", "TruncDivide", "Remainder", "TruncRemainder", "Fmod"})
+"""Operators that torch refuses to run on integers with a divisor of zero."""
+
+
+def type_name(operator: Operator) -> str:
+    """The operator's name."""
+    return type(operator).__name__
+
+
+def _read_in_range(tensor: Tensor) -> Tensor:
+    """The tensor, where reading it at computed positions teaches that they lie within its axes."""
+
+    def element(index: Index) -> Value:
+        for position, size in zip(index, tensor.shape, strict=True):
+            if isinstance(position, Expression) and any(isinstance(atom, Data) for atom in position.atoms):
+                current().add(at_least_zero(position))
+                current().add(at_least_zero(size - position - 1))
+        return tensor[index]
+
+    return Tensor(tensor.type, element)
+
+
+def _read_nonzero(tensor: Tensor) -> Tensor:
+    """The tensor, where reading an element teaches that it is not zero."""
+
+    def element(index: Index) -> Value:
+        value = tensor[index]
+        if value.factor is not None:
+            current().nonzero.add(value.factor.key)
+        return value
+
+    return Tensor(tensor.type, element)
 
 
 def _as_value(item: Any) -> Value:
