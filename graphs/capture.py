@@ -92,6 +92,13 @@ _SKIPPED = ("_assert", "sym_constrain_range", "_guards_fn")
 """Guards and assertions: no operators, they have no output."""
 
 
+_OUTPUTS = {
+    "_native_batch_norm_legit_functional": {0: 0, 3: 1, 4: 2},
+    "_native_batch_norm_legit_no_training": {0: 0},
+}
+"""Where torch's operator has other outputs than ours: which of ours each of them is."""
+
+
 class _Translation:
     """One pass over an exported program's nodes."""
 
@@ -295,9 +302,10 @@ class _Translation:
             self.graph.undo_to(before)
             return None
         found = self.graph.types(value.node)
-        read = self.outputs_read(node) if len(types) > 1 else {0}
-        if all(k < len(found) and self.agrees(found[k], types[k]) for k in read):
-            return [Value(value.node, k) if k < len(found) else None for k in range(len(types))]
+        positions = _OUTPUTS.get(getattr(node.target, "_opname", ""), {k: k for k in range(len(found))})
+        read = self.outputs_read(node) if isinstance(node.meta.get("val"), (tuple, list)) else {0}
+        if all(k in positions and positions[k] < len(found) and self.agrees(found[positions[k]], types[k]) for k in read):
+            return [Value(value.node, positions[k]) if k in positions else None for k in range(len(types))]
         self.graph.undo_to(before)
         return None
 

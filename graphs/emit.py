@@ -175,7 +175,7 @@ class _Emission:
             return
         with self.recording:
             result = map_attributes(operator, _as_variable).run(*operands)
-        parts = list(result) if operator.multiple else [result]
+        parts = list(result) if isinstance(result, (tuple, list)) else [result]
         for output, part in enumerate(parts):
             value = Value(node, output)
             expected = example_shape(self.graph.type(value), self.interface)

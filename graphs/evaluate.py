@@ -46,7 +46,7 @@ def evaluate(graph: Graph, inputs: Sequence[torch.Tensor], float64: bool = False
 def apply_operator(node: int, operator: Operator, operands: Sequence[Any], sizes: Mapping[Symbol, int]) -> dict[Value, Any]:
     """The outputs of one node."""
     result = concrete(operator, sizes).run(*operands)
-    if operator.multiple:
+    if isinstance(result, (tuple, list)):
         return {Value(node, k): part for k, part in enumerate(result)}
     return {Value(node): result}
 

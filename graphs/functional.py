@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
-_FRESH_COMPOSITES = """
+_FRESH = """
     adaptive_avg_pool1d adaptive_avg_pool2d avg_pool1d avg_pool2d avg_pool3d batch_norm conv1d conv2d conv3d
     conv_transpose1d conv_transpose2d conv_transpose3d group_norm instance_norm layer_norm linear log_softmax matmul
     max_pool1d max_pool2d max_pool3d rms_norm scaled_dot_product_attention softmax
-""".split()
+"""
+_FRESH_COMPOSITES = frozenset(_FRESH.split())
 """Composite operators that always return new memory. Other composites may hand back an operand (dropout in eval mode)."""
 
 
@@ -48,7 +49,7 @@ def in_place_owners(graph: torch.fx.Graph) -> dict[torch.fx.Node, torch.fx.Node]
             continue
         if _updates_statistics(node):
             raise NotFunctional(f"{node.name} updates running statistics")
-        if not writes(node.target):
+        if not writes(node.target) or (node.target._opname in ("dropout_", "feature_dropout_") and node.args[2] is False):
             continue
         declared = node.target._schema.arguments
         written = [argument for argument in declared if argument.alias_info is not None and argument.alias_info.is_write]

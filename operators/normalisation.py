@@ -12,7 +12,7 @@ from operators.axes import sizes
 from operators.convolution import nested_total
 from operators.expressions import Dim, at_least_zero, equal, floor_divide, plain, product
 from operators.meaning import apply, as_value, constant, divide, unravel
-from operators.operator import Effect, Operator, TensorType, Unsupported, operator, require
+from operators.operator import Effect, Operator, TensorType, Unsupported, alias, operator, require
 from operators.pointwise import dtype_of, floating
 
 Bound = tuple[Operator, Sequence[Any]]
@@ -151,6 +151,16 @@ class BatchNorm(Normalisation):
         vectors = [given.get(name) for name in ("running_mean", "running_var", "weight", "bias")]
         used = momentum if training and vectors[0] is not None else None
         return cls(bool(training)), [input, *vectors, used, given.get("eps", 1e-5)]
+
+
+@alias("_native_batch_norm_legit_functional")
+def _functional_batch_norm(input: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: Any, eps: Any) -> Bound:
+    return BatchNorm(training), [input, mean, var, weight, bias, momentum if training else None, eps]
+
+
+@alias("_native_batch_norm_legit_no_training")
+def _inference_batch_norm(input: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: Any, eps: Any) -> Bound:
+    return BatchNorm(False), [input, mean, var, weight, bias, None, eps]
 
 
 class OverLastAxes(Normalisation):
