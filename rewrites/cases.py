@@ -11,7 +11,7 @@ from graphs.graph import Graph
 from graphs.trace import Proxy, trace
 from operators.expressions import Dim, Formula, Truth, Variable, any_of, at_least_zero, equal, statement_of, symbol
 from operators.operator import ShapeError, TensorType, collecting_obligations
-from rewrites.rule import Requires, Rule
+from rewrites.rule import Requires, Rule, remembered
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, Star, TensorVariable
 
 _DEFAULT_DTYPES = {
@@ -105,6 +105,7 @@ def size_facts(rule: type[Rule], case: Case) -> list[Truth]:
     return [size_condition(rule, condition, case) for condition in rule.requires if speaks_of_sizes(rule, condition)]
 
 
+@remembered
 def speaks_of_sizes(rule: type[Rule], condition: Requires) -> bool:
     """The condition is about dims, integer attributes and choices only."""
     valued = {v.name for v in rule.signature().variables if isinstance(v, (TensorVariable, RealVariable))}

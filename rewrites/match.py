@@ -16,7 +16,7 @@ from rewrites.host import Host, same_content, same_number
 from rewrites.patterns import Link, Node, Pattern, exact, sketches, tensors
 from rewrites.rule import Rule
 from rewrites.signature import IntegerVariable, Star
-from rewrites.unification import Unification, Unknown, readable, with_unknowns
+from rewrites.unification import Unification, Unknown, readable
 
 
 @dataclass(frozen=True)
@@ -396,17 +396,13 @@ class _Search:
         variable = tensors(self.rule)[name]
         if dict(self.pattern.dtypes)[name] != type.dtype:
             return f"{name} must be {dict(self.pattern.dtypes)[name]}, got {type.dtype}"
-        shape = _shape(self.pattern, self.rule, name)
+        shape = self.pattern.shapes[name]
         if len(shape) != type.ndim:
             return f"{name} must have {len(shape)} axes, got {type.ndim}"
         for axis, (wanted, actual) in enumerate(zip(shape, type.shape, strict=True)):
             if not state.unknowns.equate(wanted, actual):
                 return f"size {axis} of {variable.name} must be {readable(_known(state, wanted))}, got {actual}"
         return None
-
-
-def _shape(pattern: Pattern, rule: type[Rule], name: str) -> tuple[Dim, ...]:
-    return tuple(with_unknowns(dim) for dim in tensors(rule)[name].shape(dict(pattern.case.stars)))
 
 
 def _known(state: _State, wanted: Any) -> Any:
@@ -446,7 +442,7 @@ def _finish(rule: type[Rule], pattern: Pattern, host: Host, state: _State) -> Ma
         elif name in state.variables:
             bound = state.variables[name]
             if not isinstance(bound, Value):
-                shape = tuple(_known(state, dim) for dim in _shape(pattern, rule, name))
+                shape = tuple(_known(state, dim) for dim in pattern.shapes[name])
                 if any(isinstance(symbol, Unknown) for dim in shape if isinstance(dim, Expression) for symbol in dim.symbols):
                     return f"{name} is absent, and its size is not determined"
                 bound = Absent(bound, TensorType(shape, dict(pattern.dtypes)[name]))

@@ -55,6 +55,8 @@ class Pattern:
     dtypes: tuple[tuple[str, str], ...]
     nodes: dict[int, Node]
     variables: dict[int, str]
+    shapes: dict[str, tuple[Dim, ...]]
+    """The shape of each tensor variable, in unknowns."""
     roots: tuple[Value, ...]
     heights: tuple[int, ...]
     """For each root, the longest way down to an operator of the pattern."""
@@ -151,7 +153,9 @@ def _compile(traced: TracedCase, dtypes: tuple[tuple[str, str], ...]) -> Pattern
     elif impure != _impure(traced.replacement):
         forbidden = "the two sides do not hold the same random, buffer-updating or unknown operators"
     heights = tuple(height.get(value.node, 0) for value in graph.outputs)
-    return Pattern(traced, dtypes, nodes, variables, tuple(graph.outputs), heights, impure, forbidden)
+    stars = dict(traced.case.stars)
+    shapes = {variable.name: with_unknowns(variable.shape(stars)) for variable in traced.rule.signature().tensors}
+    return Pattern(traced, dtypes, nodes, variables, shapes, tuple(graph.outputs), heights, impure, forbidden)
 
 
 def _needed(graph: Graph) -> set[int]:

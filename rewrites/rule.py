@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from types import CodeType
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -59,7 +59,7 @@ class Requires:
     sentence: str
     predicate: Callable[..., Any]
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(inspect.signature(self.predicate).parameters)
 
