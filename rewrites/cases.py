@@ -53,15 +53,18 @@ def cases(rule: type[Rule], ranks: Sequence[int] | None = None) -> Iterator[Case
     """Every case of the rule that its conditions and its pattern's operators do not rule out outright.
 
     Named stars take each of the ranks (0 to 2 unless given; to 4 where the rule has an axis variable, so that every axis of an
-    image batch is a case); broadcastable stars (`...`) are all of one shape, and then each in turn of rank 0, and of size 1.
+    image batch is a case), and those whose names differ only in a number at the end have one rank (`*s1`, `*s2`: tensors to be
+    joined); broadcastable stars (`...`) are all of one shape, and then each in turn of rank 0, and of size 1.
     """
     signature = rule.signature()
     if ranks is None:
         ranks = (0, 1, 2, 3, 4) if signature.has_axes else (0, 1, 2)
     named = [star for star in signature.stars.values() if not star.broadcastable]
     loose = [star for star in signature.stars.values() if star.broadcastable]
-    for ranks_of in itertools.product(ranks, repeat=len(named)):
-        fixed = {s.name: tuple(symbol(f"{s.name}_{i}") for i in range(r)) for s, r in zip(named, ranks_of, strict=True)}
+    families = list(dict.fromkeys(star.name.rstrip("0123456789") for star in named))
+    for ranks_of in itertools.product(ranks, repeat=len(families)):
+        rank_of = dict(zip(families, ranks_of, strict=True))
+        fixed = {s.name: tuple(symbol(f"{s.name}_{i}") for i in range(rank_of[s.name.rstrip("0123456789")])) for s in named}
         for shapes in _broadcast_shapes(loose):
             for choices in signature.choices(fixed | shapes):
                 case = Case(tuple((fixed | shapes).items()), tuple(choices.items()))
