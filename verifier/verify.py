@@ -11,6 +11,7 @@ from rewrites.rule import Rule
 from verifier import forms
 from verifier.comparing import Kind, Standard
 from verifier.instances import Instance, Space
+from verifier.proving import prove_all
 from verifier.refuting import counterexample
 from verifier.running import one_thread
 from verifier.testing import Failure, Report, run_tests, summary
@@ -149,26 +150,45 @@ def _tested(work: Verification, space: Space) -> Verdict | None:
 
 
 def _proved(work: Verification, space: Space) -> Verdict:
+    refuted = _tested_by_models(work, space)
+    if refuted is not None:
+        return refuted
+    if work.report.timed_out:
+        return work.verdict(Status.UNDECIDED, "the time was up before the tests were done")
+    since = time.monotonic()
+    proofs = prove_all(work.rule, {ground.case: ground for ground in space.grounds}, work.deadline)
+    work.proof = proofs.text
+    if proofs.proved:
+        work.part("proof for all sizes", "proved", since)
+        work.scope = "; ".join([*proofs.scope, *_ranks(work.rule)])
+        return work.verdict(Status.PROVED)
+    work.part("proof for all sizes", proofs.reason, since)
+    if proofs.real and work.rule.equality.bitwise:
+        work.scope = f"equal over the reals for all sizes; bit for bit at {work.scope}"
+    return work.verdict(Status.TESTED, proofs.reason)
+
+
+def _ranks(rule: type[Rule]) -> list[str]:
+    stars = [star for star in rule.signature().stars.values()]
+    named = [f"*{star.name} of 0 to 2 dims" for star in stars if not star.broadcastable]
+    return named + (["... of any one shape, or 1, or none"] if any(star.broadcastable for star in stars) else [])
+
+
+def _tested_by_models(work: Verification, space: Space) -> Verdict | None:
+    """Instances at sizes where Z3 says that the shapes may differ."""
     since = time.monotonic()
     hints: list[Instance] = []
-    problems: list[str] = []
     for ground in space.grounds:
-        if isinstance(ground.trace, Exception):
-            problems.append(f"the rule cannot be traced: {' '.join(str(ground.trace).split())}")
-            break
-        shapes = forms.agreement(ground, work.deadline)
-        if not shapes.agreed:
-            problems.append(shapes.problem)
-            hints += [i for i in (space.build(ground, sizes, "small integers", space.families[0], work.seed) for sizes in shapes.models) if i is not None]
+        if isinstance(ground.trace, TracedCase):
+            for sizes in forms.agreement(ground, work.deadline).models:
+                instance = space.build(ground, sizes, "small integers", space.families[0], work.seed)
+                hints += [instance] if instance is not None else []
     if hints:
         more = run_tests(work.rule, space, standard_of(work.rule, space), 0, work.seed, work.deadline, hints=hints, wanted=())
         if more.failure is not None:
             work.part("shapes", "refuted by Z3's model", since)
             return work.verdict(Status.REFUTED, f"{more.failure.difference.kind}: {more.failure.difference.sentence}", more.failure)
-    work.part("shapes", "; ".join(dict.fromkeys(problems)) or "agree for all sizes", since)
-    if work.report.timed_out:
-        return work.verdict(Status.UNDECIDED, "the time was up before the tests were done")
-    return work.verdict(Status.TESTED, problems[0] if problems else "no proof was found")
+    return None
 
 
 __all__ = ["Kind", "strict", "verify"]

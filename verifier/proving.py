@@ -1,0 +1,197 @@
+"""The proof of a rule: every case for all sizes; bit for bit where the rule says so; wrapping where integers are concerned."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphs.graph import Graph, Value
+from operators.meaning import apply
+from operators.operator import Effect, Operator, TensorType, broadcast_index, kind_of, operator
+from operators.sources import Constant, Full, Input, Scalar
+from rewrites.cases import Case, TracedCase, cases, trace_case
+from rewrites.rule import Rule
+from verifier import forms
+from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered, live, prove_bits
+from verifier.instances import FLOATS, Ground, allowed_dtypes
+from verifier.proof.rules import prove_case
+
+_SECONDS_PER_CASE = 10.0
+
+
+@dataclass
+class Proofs:
+    """What the proofs came to: `proved`, or the first thing that is open."""
+
+    proved: bool = False
+    reason: str = ""
+    scope: list[str] = field(default_factory=list)
+    real: bool = False
+    """Equal over the reals for all sizes, whatever else is open."""
+    text: str = ""
+
+
+def prove_all(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) -> Proofs:
+    """The proof of every case, up to the first that is open."""
+    result = Proofs(real=True)
+    covered: set[str] = set()
+    for case in cases(rule):
+        ground = grounds.get(case) or Ground(rule, case, 0)
+        traced = ground.trace if not isinstance(ground.trace, Exception) else None
+        if traced is None:
+            return Proofs(reason=f"the rule cannot be traced: {' '.join(str(ground.trace).split())}")
+        where = f" (case {case})" if str(case) else ""
+        reason = _impure(traced) or _open_shapes(ground, deadline)
+        if reason:
+            return Proofs(reason=reason + where)
+        bits = _bits(traced, rule, deadline)
+        if bits is not None:
+            covered.add(bits)
+            continue
+        proof = prove_case(traced, timeout=max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic())))
+        if not proof.proved:
+            return Proofs(reason=_why(proof) + where, text=_text(proof))
+        result.text += _text(proof)
+        covered.update(proof.scope)
+        open_reason = _beyond_reals(traced, rule, deadline)
+        if open_reason:
+            return Proofs(reason=open_reason + where, real=True, text=result.text)
+        covered.add("bit for bit, by moving elements" if rule.equality.bitwise else "over the reals")
+    result.proved = True
+    result.scope = sorted(covered)
+    return result
+
+
+def _why(proof: Any) -> str:
+    unmatched = f": {' and '.join(proof.unmatched)}" if proof.unmatched else ""
+    return f"no proof for all sizes: {proof.reason}{unmatched}"
+
+
+def _text(proof: Any) -> str:
+    lines = []
+    for form in proof.forms:
+        lines += [f"at [{', '.join(form.index)}]", f"  pattern     = {form.left.key}", f"  replacement = {form.right.key}", *(f"  {m}" for m in form.maps)]
+    return "\n".join(lines) + ("\n" if lines else "")
+
+
+def _impure(traced: TracedCase) -> str:
+    left, right = forms.effects_of(traced)
+    for side, effect in (("pattern", left), ("replacement", right)):
+        if effect & (Effect.RANDOM | Effect.UPDATES_BUFFER | Effect.UNKNOWN):
+            return f"the {side} {effect}, which a proof over elements does not cover"
+    return ""
+
+
+def _open_shapes(ground: Ground, deadline: float) -> str:
+    shapes = forms.agreement(ground, deadline)
+    return "" if shapes.agreed else f"shapes and dtypes do not agree for all sizes: {shapes.problem}"
+
+
+def _bits(traced: TracedCase, rule: type[Rule], deadline: float) -> str | None:
+    """The scope of a bit-precise proof for all dtypes of the rule; None where there is none (or none is asked for)."""
+    tensors = rule.signature().tensors
+    kinds = {kind_of(dtype) for variable in tensors for dtype in allowed_dtypes(variable)} - {"bool"}
+    if traced.value_conditions or (kinds == {"float"} and not rule.equality.bitwise):
+        return None
+    dtypes = [dtype for dtype in (*INTEGER_FORMATS, "float16", "bfloat16", "float32") if any(dtype in allowed_dtypes(v) for v in tensors)]
+    if not dtypes or "complex" in kinds:
+        return None
+    for dtype in dtypes:
+        left = deadline - time.monotonic()
+        if dtype in FLOAT_FORMATS and not rule.equality.bitwise:
+            return None
+        try:
+            if left <= 0 or not prove_bits(traced, rule.equality, dtype, milliseconds=int(min(3.0, left) * 1000) + 1):
+                return None
+        except NotCovered:
+            return None
+    return f"bit for bit in {', '.join(dtypes)}"
+
+
+def _beyond_reals(traced: TracedCase, rule: type[Rule], deadline: float) -> str:
+    """What a proof over the reals leaves open for the rule; nothing when it suffices."""
+    operators = [graph.operator(node) for graph in (traced.pattern, traced.replacement) for node in live(graph)]
+    kinds = {kind_of(dtype) for v in rule.signature().tensors for dtype in allowed_dtypes(v)}
+    if "int" in kinds and not all(_wraps_safely(op) for op in operators):
+        return "equal for all sizes over whole numbers that do not wrap; with wrapping only tested"
+    if not rule.equality.bitwise or not rule.signature().tensors or not kinds & {"float", "complex"}:
+        return ""
+    if all(_moves(op) for op in operators):
+        return ""
+    seconds = max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic()))
+    if _congruent(traced, seconds):
+        return ""
+    return "equal over the reals for all sizes; bit for bit only tested"
+
+
+_MOVES = {
+    "Input", "Constant", "Scalar", "Full", "Cat", "Stack", "Split", "Unbind", "Pad", "Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Roll", "Repeat",
+    "RepeatInterleave", "Identity", "Copy", "Contiguous", "Detach", "Shard", "Replicate", "AllGather", "Eye", "Arange",
+}  # fmt: skip
+_RING = _MOVES | {"Add", "Subtract", "Multiply", "Negative", "Square", "MatMul", "Linear", "Sum", "Einsum", "AddMatMul", "Conv1d", "Conv2d", "Conv3d"}
+
+
+def _moves(operator: Operator) -> bool:
+    """Every element of the output is an element of an operand, or a number."""
+    return type(operator).__name__ in _MOVES
+
+
+def _wraps_safely(operator: Operator) -> bool:
+    """A polynomial of the operands' elements: an identity over the whole numbers holds modulo any power of two."""
+    return type(operator).__name__ in _RING
+
+
+@operator()
+class Uninterpreted(Operator):
+    """A pointwise operator of which nothing is assumed but that equal operands give equal results."""
+
+    name: str
+    types: tuple[TensorType, ...]
+
+    def outputs(self, *operands: Any) -> tuple[TensorType, ...]:
+        return self.types
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        return apply(self.name, *(o[broadcast_index(at, o.shape)] for o in operands if o is not None))
+
+
+def _congruent(traced: TracedCase, seconds: float) -> bool:
+    """The sides are equal when no operator that computes has any meaning: the same computations on the same elements."""
+    left, right = _stripped(traced.pattern), _stripped(traced.replacement)
+    stripped = TracedCase(traced.rule, traced.case, left, right, traced.facts, traced.replacement_requires, ())
+    return bool(prove_case(stripped, timeout=seconds).proved)
+
+
+def _stripped(graph: Graph) -> Graph:
+    result = Graph()
+    known: dict[Value, Value] = {}
+    forms_: dict[int, str] = {}
+    needed = live(graph)
+    for node in graph.topological_order():
+        if node not in needed:
+            continue
+        kept = graph.operator(node)
+        operands = [None if v is None else known[v] for v in graph.operands(node)]
+        inside = ", ".join("-" if v is None else f"{forms_[v.node]}.{v.output}" for v in graph.operands(node))
+        forms_[node] = f"{kept}({inside})" if not isinstance(kept, Input) else f"%{kept.name}"
+        if isinstance(kept, (Input, Constant, Scalar, Full)) or _moves(kept):
+            made = result.add(kept, *operands, types=graph.types(node))
+            if isinstance(kept, Constant):
+                result.constants[kept.name] = graph.constants[kept.name]
+        elif kept.pointwise:
+            name = f"bits of {kept}, {graph.types(node)[0].dtype}"
+            made = result.add(Uninterpreted(name, graph.types(node)), *operands, types=graph.types(node))
+        else:
+            made = result.add(Input(f"bits of {forms_[node]}", graph.types(node)[0]), types=graph.types(node)[:1])
+            if len(graph.types(node)) > 1:
+                for output, type in enumerate(graph.types(node)):
+                    known[Value(node, output)] = result.add(Input(f"bits of {forms_[node]}.{output}", type))
+                continue
+        for output in range(len(graph.types(node))):
+            known[Value(node, output)] = Value(made.node, output)
+    result.outputs = [known[value] for value in graph.outputs]
+    return result
+
+
+__all__ = ["FLOATS", "Proofs", "prove_all", "trace_case"]
