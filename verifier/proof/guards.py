@@ -38,6 +38,16 @@ def conjuncts(formula: Truth) -> Iterator[Truth]:
 
 def simplified(guards: Iterable[Truth]) -> frozenset[Formula] | None:
     """An equivalent smaller set of guards; None when they contradict one another plainly."""
+    found = _simplified_once(guards)
+    for _ in range(6):
+        again = None if found is None else _simplified_once(found)
+        if again == found:
+            break
+        found = again
+    return found
+
+
+def _simplified_once(guards: Iterable[Truth]) -> frozenset[Formula] | None:
     pending = [part for guard in guards for part in conjuncts(guard)]
     kept: dict[Formula, None] = {}
     bounds = bounds_of(part for part in pending if isinstance(part, Comparison))
@@ -165,7 +175,8 @@ def interval(value: Dim, bounds: Bounds) -> tuple[Dim, Dim] | None:
         least, greatest = bounds.get(index, (None, None))
         extent = knowledge.extents.get(index)
         if extent is not None:
-            least, greatest = 0, extent - 1
+            least = 0 if least is None else least
+            greatest = extent - 1 if greatest is None else greatest
         if least is None or greatest is None:
             return None
         if knowledge.evidently_nonnegative(coefficient):
@@ -226,26 +237,29 @@ def _digits(guard: Comparison, bounds: Bounds) -> list[Truth]:
         upper, lower = parts
         if isinstance(upper, int) and upper == 0:
             continue
-        span = interval(lower, bounds)
-        if span is None:
-            continue
-        low, high = span
-        if guard.relation == "==":
-            if isinstance(lower, int) and lower == 0:
-                if knowledge.evidently_positive(radix) or _radix_is_positive(radix):
-                    return [equal(upper, 0)]
-            elif knowledge.evidently_nonnegative(radix + low - 1) and knowledge.evidently_nonnegative(radix - high - 1):
-                return [equal(upper, 0), equal(lower, 0)]
-        elif knowledge.evidently_nonnegative(low) and knowledge.evidently_nonnegative(radix - high - 1):
-            if not (isinstance(lower, int) and lower == 0) or knowledge.evidently_positive(radix):
-                return [at_least_zero(upper)]
-        elif knowledge.evidently_nonnegative(radix + low) and knowledge.evidently_nonnegative(-high - 1):
-            return [at_least_zero(upper - 1)]
+        done = next((found for found in (_digit_by_digit(guard, radix, upper, lower, b) for b in (bounds, {})) if found), None)
+        if done is not None:
+            return done
     return []
 
 
-def _radix_is_positive(radix: Dim) -> bool:
-    return current().evidently_positive(radix)
+def _digit_by_digit(guard: Comparison, radix: Dim, upper: Dim, lower: Dim, bounds: Bounds) -> list[Truth]:
+    span = interval(lower, bounds)
+    if span is None:
+        return []
+    low, high = span
+    knowledge = current()
+    if guard.relation == "==":
+        if isinstance(lower, int) and lower == 0:
+            return [equal(upper, 0)] if knowledge.evidently_positive(radix) else []
+        if knowledge.evidently_nonnegative(radix + low - 1) and knowledge.evidently_nonnegative(radix - high - 1):
+            return [equal(upper, 0), equal(lower, 0)]
+    elif knowledge.evidently_nonnegative(low) and knowledge.evidently_nonnegative(radix - high - 1):
+        if not (isinstance(lower, int) and lower == 0) or knowledge.evidently_positive(radix):
+            return [at_least_zero(upper)]
+    elif knowledge.evidently_nonnegative(radix + low) and knowledge.evidently_nonnegative(-high - 1):
+        return [at_least_zero(upper - 1)]
+    return []
 
 
 __all__ = ["Bounds", "bounds_of", "conjuncts", "divided", "index_parts", "interval", "is_contradiction", "simplified", "substitute"]
