@@ -15,7 +15,8 @@ DRAWN = 400
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; background: #fff }
-table { border-collapse: collapse; margin: 1rem 0 } td, th { padding: .25rem .8rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top }
+table { border-collapse: collapse; margin: 1rem 0 } td, th { padding: .25rem .8rem }
+td, th { border-bottom: 1px solid #ddd; text-align: left; vertical-align: top }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums } tr.regression td { background: #fff3e0 }
 code { font-size: 90% } .graph { overflow: auto; border: 1px solid #ddd; padding: .5rem; max-height: 40rem } summary { cursor: pointer }
 """
@@ -24,12 +25,14 @@ code { font-size: 90% } .graph { overflow: auto; border: 1px solid #ddd; padding
 def page(result: Result) -> str:
     """The report of one optimisation as an HTML page."""
     parts = [
-        f"<p>Objective <b>{escape(result.objective)}</b> on <b>{escape(result.device)}</b>, kernels grouped as <b>{escape(result.kernels)}</b>: "
+        f"<p>Objective <b>{escape(result.objective)}</b> on <b>{escape(result.device)}</b>, "
+        f"kernels grouped as <b>{escape(result.kernels)}</b>: "
         f"<b>{result.gain:.2f} times</b> better, found in {result.seconds:.1f} s"
         f"{'' if result.complete else ' (the budget ended before the search did)'}.</p>",
         "<h2>Before and after</h2>",
         _figures(result.before, result.after),
-        f"<p>Largest difference from the original on the check's inputs, relative to each output's largest magnitude: {_errors(result)}.</p>",
+        f"<p>Largest difference from the original on the check's inputs, "
+        f"relative to each output's largest magnitude: {_errors(result)}.</p>",
         "<h2>Steps</h2>",
         _steps(result),
         "<h2>Evidence</h2>",
@@ -58,7 +61,9 @@ def _figures(before: Cost, after: Cost) -> str:
 
 
 def _errors(result: Result) -> str:
-    return ", ".join(f"{error:.2g} in {'the dtypes of the model' if name == 'native' else escape(name)}" for name, error in result.max_error.items())
+    return ", ".join(
+        f"{error:.2g} in {'the dtypes of the model' if name == 'native' else escape(name)}" for name, error in result.max_error.items()
+    )
 
 
 def _steps(result: Result) -> str:
@@ -70,7 +75,17 @@ def _steps(result: Result) -> str:
         change = result.figure(after) / result.figure(before) - 1 if result.figure(before) else 0.0
         note = "a step back that pays later" if step.regression else ""
         rows.append(
-            (number, step.rule, step.place, f"{after.time * 1e6:,.1f}", f"{after.flops / 1e9:,.3f}", after.kernels, f"{change:+.1%}", note, step.certificate[:12])
+            (
+                number,
+                step.rule,
+                step.place,
+                f"{after.time * 1e6:,.1f}",
+                f"{after.flops / 1e9:,.3f}",
+                after.kernels,
+                f"{change:+.1%}",
+                note,
+                step.certificate[:12],
+            )
         )
         marked.append(step.regression)
     heads = ("", "rule", "place", "µs", "GFLOP", "kernels", result.objective, "", "certificate")
@@ -82,7 +97,11 @@ def _evidence(result: Result) -> str:
         (name, verdict.status, verdict.scope, verdict.equality, f"{verdict.seconds:.2f} s", verdict.content[:12])
         for name, verdict in sorted(result.certificates.items())
     ]
-    return _table(("rule", "verdict", "scope", "equality", "took", "certificate"), rows, numbers=(4,)) if rows else "<p>No rule was applied.</p>"
+    return (
+        _table(("rule", "verdict", "scope", "equality", "took", "certificate"), rows, numbers=(4,))
+        if rows
+        else "<p>No rule was applied.</p>"
+    )
 
 
 def _drawing(title: str, graph: Any) -> str:

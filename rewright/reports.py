@@ -56,7 +56,7 @@ def junit(entries: Sequence[Entry], require_proof: bool = False) -> str:
     cases = []
     for entry in entries:
         problem, seconds = entry.problem(require_proof), float(entry.verdict.get("seconds") or 0.0)
-        opening = f"<testcase classname={_attribute(entry.file or 'rewright')} name={_attribute(entry.name)} time=\"{seconds:.3f}\""
+        opening = f'<testcase classname={_attribute(entry.file or "rewright")} name={_attribute(entry.name)} time="{seconds:.3f}"'
         if not problem:
             cases.append(f"  {opening}/>")
             continue

@@ -1,9 +1,11 @@
-"""Verifying many rules: what is asked, the verdicts as entries of reports, the store they are kept in."""
+"""Verifying many rules: what is asked, where the rules come from, the verdicts as entries of reports."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewright.reports import Entry
@@ -27,11 +29,42 @@ class Request:
         return replace(self, **{name: value for name, value in options.items() if value is not None})
 
 
+@dataclass(frozen=True)
+class Target:
+    """One rule and the words that load it again in another process: `FILE::RULE`; empty for a rule of the library."""
+
+    rule: type[Rule]
+    spec: str = ""
+
+
+def targets_of(specs: Sequence[str]) -> list[Target]:
+    """The rules of every `FILE` or `FILE::RULE` in order; the library for none at all.
+
+    Raises: RuleFileError for a file that cannot be used.
+    """
+    from rewrites.library import library
+    from rewrites.load import load_rules
+
+    if not specs:
+        return [Target(rule) for rule in library()]
+    found = []
+    for spec in specs:
+        file, _, name = spec.partition("::")
+        for rule in load_rules(spec):
+            found.append(Target(rule, spec if "," in name else f"{file}::{rule.__name__}"))
+    return found
+
+
 def verdict_of(rule: type[Rule], request: Request) -> Verdict:
-    """The stored verdict of exactly this content, or a fresh one, which is then stored."""
+    """The stored verdict of exactly this content, or a fresh one, which is then stored.
+
+    Raises: StoreError when the store cannot be used.
+    """
+    from verifier.store import Store
     from verifier.verify import verify
 
-    return verify(rule, examples=request.examples, timeout=request.timeout, seed=request.seed)
+    store = Store() if request.stored else None
+    return verify(rule, examples=request.examples, timeout=request.timeout, seed=request.seed, store=store)
 
 
 def entry_of(rule: type[Rule], verdict: Verdict) -> Entry:
@@ -40,8 +73,19 @@ def entry_of(rule: type[Rule], verdict: Verdict) -> Entry:
 
 
 def place_of(rule: type[Rule]) -> tuple[str, int]:
-    """The file and line where a rule is written; no file for one that was made, not written."""
+    """The file (as seen from here) and line where a rule is written; no file for one that was made, not written."""
     try:
-        return inspect.getsourcefile(rule) or "", inspect.getsourcelines(rule)[1]
+        file, line = inspect.getsourcefile(rule) or "", inspect.getsourcelines(rule)[1]
     except (OSError, TypeError):
         return "", 1
+    here = Path.cwd()
+    return (str(Path(file).relative_to(here)) if Path(file).is_relative_to(here) else file), line
+
+
+def verify_all(targets: Sequence[Target], request: Request, jobs: int = 1) -> Iterator[Entry]:
+    """The entries of all targets, in order, as they come.
+
+    Raises: StoreError when the store cannot be used.
+    """
+    for target in targets:
+        yield entry_of(target.rule, verdict_of(target.rule, request))

@@ -47,5 +47,5 @@ def test_a_plain_folder_of_the_same_name_does_no_harm(tmp_path: Path) -> None:
 
 
 def test_a_missing_package_says_so() -> None:
-    with pytest.raises(ImportError, match="its package `no_such_package` must lie in .* but is missing"):
+    with pytest.raises(ImportError, match=r"its package `no_such_package` must lie in .* but is missing"):
         check_siblings(("no_such_package",))

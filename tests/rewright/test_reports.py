@@ -12,7 +12,9 @@ from rewright.reports import Entry, exit_status, github, junit, markdown
 
 
 def entry(status: str, name: str = "Law", text: str = "text", file: str = "rules.py", reason: str = "because") -> Entry:
-    return Entry({"name": name, "status": status, "scope": "every size", "equality": "real", "seconds": 0.5, "reason": reason}, text, file, 7)
+    return Entry(
+        {"name": name, "status": status, "scope": "every size", "equality": "real", "seconds": 0.5, "reason": reason}, text, file, 7
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,126 @@
+"""`rewright optimize`: the best equivalent of a model that verified rules lead to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rewright.cli.app import app
+from rewright.cli.console import BadInput, Exit, bad_input, messages, output, write
+from rewright.files import beside, json_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from costs.roofline import Cost
+    from graphs.graph import Graph
+    from rewright.optimization import Result
+    from search.searching import Progress
+
+
+@app.command()
+def optimize(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            show_default=False,
+            help="file.py:factory or package.module:factory (a callable: a module, or a pair of it and its example inputs), or a .pt2 file.",
+        ),
+    ],
+    device: Annotated[str, typer.Option(help="The device to optimise for.")] = "h100",
+    objective: Annotated[str, typer.Option(help="time, flops, bytes, memory, kernels, or a mix such as time=1,memory=0.2.")] = "time",
+    kernels: Annotated[str, typer.Option(help="How operators share kernels: none, pointwise or inductor-like.")] = "inductor-like",
+    budget: Annotated[float, typer.Option(min=0.001, help="Seconds of search.")] = 60.0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides every random draw.")] = 0,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT", help="Write the optimised model, as .pt2.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="F.html", help="Write an HTML report.")] = None,
+    json: Annotated[str | None, typer.Option(metavar="F", help="Write figures and steps as JSON; - is standard output.")] = None,
+) -> int:
+    """Search for the best equivalent of a model, every step by a verified rule; hand it out with the evidence."""
+    if out is not None and out.suffix != ".pt2":
+        raise BadInput(f"-o {out}: must end in .pt2")
+    for path in (out, report, None if json in (None, "-") else Path(str(json))):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise BadInput(f"{path}: there is no folder {path.parent}")
+    from rewright.optimization import EmissionDiffersError
+    from search.check import NumericCheckError
+
+    console = messages() if json == "-" else output()
+    try:
+        result = _optimised(model, device=device, objective=objective, kernels=kernels, budget=budget, seed=seed)
+    except (NumericCheckError, EmissionDiffersError) as error:
+        messages().print(f"rewright: {model}: nothing is handed out, because {error}")
+        return Exit.REFUTED
+    show(result, console)
+    if out is not None:
+        _save(result.graph, out)
+        console.print(f"written: {out}")
+    if report is not None:
+        with bad_input(OSError):
+            result.report(report)
+    if json is not None:
+        write(json, json_text(result.as_dict()))
+    return Exit.UNDECIDED if not result.complete and not result.steps else Exit.HOLDS
+
+
+def _optimised(model: str, **options: Any) -> Result:
+    from graphs.load import LoadError, load_model
+
+    from costs.devices import UnknownDeviceError
+    from costs.kernels import UnknownPolicyError
+    from costs.roofline import CostError
+    from graphs.capture import CaptureError
+    from graphs.emit import EmitError
+    from rewright.optimization import optimize as optimised
+    from search.objective import UnknownObjectiveError
+    from verifier.store import StoreError
+
+    with bad_input(
+        LoadError, CaptureError, EmitError, CostError, StoreError, UnknownDeviceError, UnknownPolicyError, UnknownObjectiveError
+    ):
+        loaded = load_model(model)
+        with messages().status("searching") as status:
+
+            def tell(progress: Progress) -> None:
+                gone = f"{progress.seconds:.0f} of {progress.allowed:.0f} s"
+                status.update(f"searching: {gone}, {progress.candidates} graphs priced, best {progress.best}")
+
+            return optimised(loaded.module, loaded.example_inputs, progress=tell, **options)
+
+
+def show(result: Result, console: Console) -> None:
+    """Print the steps and the figures of a result."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("", "step", "place", title=f"{result.objective} on {result.device}, kernels {result.kernels}", title_justify="left")
+    for heading in ("µs", "GFLOP", "MB moved", "kernels", "change"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    table.add_row("", Text("the model as it is"), "", *_figures(result.before), "", "")
+    for number, step in enumerate(result.steps, 1):
+        change = result.figure(step.cost_after) / result.figure(step.cost_before) - 1 if result.figure(step.cost_before) else 0.0
+        mark = Text("regression", style="bold yellow") if step.regression else ""
+        table.add_row(str(number), Text(step.rule), Text(step.place), *_figures(step.cost_after), f"{change:+.1%}", mark)
+    console.print(table)
+    errors = ", ".join(f"{error:.1e} ({name})" for name, error in result.max_error.items())
+    console.print(f"{result.gain:.2f}x by {result.objective}: {result.before} -> {result.after}")
+    console.print(f"largest error {errors}; {len(result.steps)} steps in {result.seconds:.1f} s")
+    for name, verdict in sorted(result.certificates.items()):
+        console.print(f"  {name}: {verdict.status}, {verdict.scope}", soft_wrap=True)
+
+
+def _figures(cost: Cost) -> tuple[str, ...]:
+    return f"{cost.time * 1e6:,.1f}", f"{cost.flops / 1e9:,.2f}", f"{cost.bytes / 1e6:,.1f}", f"{cost.kernels:,}"
+
+
+def _save(graph: Graph, path: Path) -> None:
+    import torch
+
+    from graphs.emit import EmitError, to_exported_program
+
+    with bad_input(EmitError, OSError), beside(path) as temporary:
+        torch.export.save(to_exported_program(graph), temporary)

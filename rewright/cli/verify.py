@@ -1,0 +1,127 @@
+"""`rewright verify`: prove or refute the rules of files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rewright.cli.app import app
+from rewright.cli.console import BadInput, bad_input, messages, output, progress, write
+from rewright.files import json_text
+from rewright.reports import Entry, exit_status, github, junit, markdown
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from rewright.verification import Request, Target
+
+
+@app.command()
+def verify(
+    rules: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE[::RULE]...",
+            show_default=False,
+            help="Python files with rules, or TASO's JSON; the library if none is given. Rule files are code and run as you.",
+        ),
+    ] = None,
+    examples: Annotated[int, typer.Option(min=1, help="Random examples to test each rule on.")] = 100,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds for each rule; a time-out is never a pass.")] = 60.0,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes to verify in.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Decides every random draw.")] = 0,
+    require_proof: Annotated[
+        bool, typer.Option("--require-proof", help="Only a proof for all sizes counts: exit with 3 where there is none.")
+    ] = False,
+    show_proof: Annotated[bool, typer.Option("--show-proof", help="Print both normal forms and the maps between their indices.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do not use verdicts stored before.")] = False,
+    json: Annotated[str | None, typer.Option(metavar="F", help="Write the verdicts as JSON; - is standard output.")] = None,
+    junit_: Annotated[str | None, typer.Option("--junit", metavar="F", help="Write a JUnit report.")] = None,
+    github_: Annotated[bool, typer.Option("--github", help="Print annotations for GitHub.")] = False,
+    markdown_: Annotated[str | None, typer.Option("--markdown", metavar="F", help="Write a Markdown report.")] = None,
+    repro: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a script for each refutation that reproduces it.")] = None,
+) -> int:
+    """Prove or refute rewrite rules for every shape; show the smallest input on which a wrong one differs."""
+    from rewright.verification import Request, targets_of
+    from rewrites.load import RuleFileError
+
+    with bad_input(RuleFileError):
+        targets = targets_of(rules or [])
+    entries = _verdicts(targets, Request(examples, timeout, seed, stored=not fresh), jobs)
+    if repro is not None:
+        _write_scripts(entries, repro)
+    if json is not None:
+        write(json, json_text({"rules": [entry.verdict for entry in entries]}))
+    if junit_ is not None:
+        write(junit_, junit(entries, require_proof))
+    if markdown_ is not None:
+        write(markdown_, markdown(entries, require_proof))
+    _show(entries, require_proof, show_proof, quiet="-" in (json, junit_, markdown_))
+    if github_:
+        for line in github(entries, require_proof):
+            print(line)
+    return exit_status(entries, require_proof)
+
+
+def _verdicts(targets: Sequence[Target], request: Request, jobs: int) -> list[Entry]:
+    from rewright.verification import verify_all
+    from verifier.store import StoreError
+
+    entries = []
+    with bad_input(StoreError), progress() as bar:
+        task = bar.add_task("verifying", total=len(targets))
+        for entry in verify_all(targets, request, jobs):
+            entries.append(entry)
+            bar.update(task, advance=1, description=f"verified {entry.name}")
+    return entries
+
+
+def _show(entries: Sequence[Entry], require_proof: bool, show_proof: bool, quiet: bool) -> None:
+    console = messages() if quiet else output()
+    console.print(_table(entries))
+    for entry in entries:
+        if entry.problem(require_proof):
+            console.rule(style="red")
+            console.print(entry.text, soft_wrap=True)
+        elif show_proof and entry.verdict.get("proof"):
+            console.rule(entry.name)
+            console.print(entry.verdict["proof"], soft_wrap=True)
+    counts: dict[str, int] = {}
+    for entry in entries:
+        counts[entry.status] = counts.get(entry.status, 0) + 1
+    console.print(f"{len(entries)} rules: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
+
+
+_COLOURS = {"PROVED": "green", "PROVED_BOUNDED": "green", "TESTED": "cyan", "TRIVIAL": "yellow", "UNDECIDED": "yellow"}
+
+
+def _table(entries: Sequence[Entry]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("rule", "verdict", "scope or reason", "equality")
+    table.add_column("seconds", justify="right")
+    for entry in entries:
+        verdict = entry.verdict
+        status = Text(entry.status, style=_COLOURS.get(entry.status, "bold red"))
+        words = verdict["scope"] if entry.status in ("PROVED", "PROVED_BOUNDED", "TESTED") else verdict["reason"]
+        table.add_row(Text(entry.name), status, Text(str(words)), Text(str(verdict["equality"])), f"{verdict['seconds']:.2f}")
+    return table
+
+
+def _write_scripts(entries: Sequence[Entry], folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{folder}: cannot be made: {error.strerror or error}") from error
+    for entry in entries:
+        script = (entry.verdict.get("counterexample") or {}).get("script")
+        if script:
+            write(str(folder / f"{_file_name(entry.name)}.py"), script)
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "_-" else "_" for letter in name) or "rule"
