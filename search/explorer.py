@@ -39,12 +39,15 @@ class Move:
 
 @dataclass(eq=False)
 class State:
-    """A graph of the search: its parent and the move from it, and once it is opened the graph itself with its moves."""
+    """A graph of the search: its parent and the move from it, and once it is opened the graph itself with its moves.
+
+    rank: moves since the last improvement on the way here, less the number of improvements up to then; small is fresh
+    """
 
     parent: State | None
     move: Move | None
     value: float
-    plies: int = 0
+    rank: int = 0
     cost: Cost | None = None
     graph: Graph | None = None
     free: set[int] = field(default_factory=set)
@@ -96,6 +99,7 @@ class Explorer:
         self.prices = Prices(roofline)
         self.keys = Keys()
         self._next_node = graph._next
+        self._generation = 0
         cost = roofline.cost(graph, memory=needs_memory)
         self.root = State(None, None, value(cost), cost=cost, graph=graph)
         self.best = self.root
@@ -148,7 +152,7 @@ class Explorer:
         for move in state.moves:
             value = state.value + move.change if move.change is not None else self._evaluate(state, move)
             if value is not None:
-                children.append(State(state, move, value, state.plies + 1))
+                children.append(State(state, move, value, state.rank + 1))
         return children
 
     def _evaluate(self, state: State, move: Move) -> float | None:
@@ -209,7 +213,8 @@ class Explorer:
         state.value = self.value(state.cost)
         if state.value < self.best.value * (1 - 1e-12):
             self.best = state
-            state.plies = 0
+            self._generation += 1
+            state.rank = -self._generation
         self._draw_moves(state, applied)
         return True
 
@@ -262,8 +267,8 @@ class _Frontier:
     def push(self, state: State) -> None:
         ticket = next(self._ticket)
         state.waiting = False
-        heapq.heappush(self._queues[0], ((state.value, state.plies, ticket), state))
-        heapq.heappush(self._queues[1], ((state.plies, state.value, ticket), state))
+        heapq.heappush(self._queues[0], ((state.value, state.rank, ticket), state))
+        heapq.heappush(self._queues[1], ((state.rank, state.value, ticket), state))
 
     def pop(self) -> State | None:
         """The next state by the order whose turn it is."""

@@ -6,6 +6,7 @@ back; whatever replaces it cannot close a cycle. Constant expressions are copied
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 
@@ -57,32 +58,71 @@ def local_order(graph: Graph, free: Collection[int]) -> list[int]:
 
 
 def boundaries(graph: Graph, order: Sequence[int], most: int, shunned: Collection[int] = ()) -> list[list[int]]:
-    """The order cut into runs of at most `most` nodes, where the fewest values cross; not behind the shunned nodes if avoidable."""
-    position = {node: index for index, node in enumerate(order)}
-    returned = {value.node for value in graph.outputs}
-    last = []
-    for index, node in enumerate(order):
-        reads = [position[user] for user, _, _ in graph.users(node) if user in position]
-        last.append(len(order) if node in returned else max(reads, default=index))
-    change = [0] * (len(order) + 2)
-    for index, end in enumerate(last):
-        change[index] += 1
-        change[end] -= 1
-    crossing, alive = [], 0
-    for index in range(len(order)):
-        alive += change[index]
-        crossing.append(alive)
+    """The order cut into runs of at most `most` nodes.
+
+    Where the order repeats itself, a run is one period of it (two, if they fit), starting where the fewest values cross; elsewhere a
+    run ends where the fewest values cross. Runs do not end behind the shunned nodes if that can be avoided.
+    """
+    crossing = _crossing(graph, order)
+    marks = [hash((graph.operator(node), graph.types(node))) for node in order]
     runs: list[list[int]] = []
+    if len(order) <= most:
+        return [list(order)]
     start = 0
     while start < len(order):
-        if len(order) - start <= most:
-            runs.append(list(order[start:]))
-            break
-        candidates = range(start + most // 2, start + most)
-        end = min(candidates, key=lambda index: (order[index] in shunned, crossing[index], -index))
-        runs.append(list(order[start : end + 1]))
-        start = end + 1
+        length = len(order) - start
+        repeated = _period(marks, start, most, crossing) or (_prologue(marks, start, most, crossing) if length > most else None)
+        if repeated:
+            is_seam = order[start + repeated - 1] in shunned
+            length = max(repeated // 2, 1) if is_seam else repeated
+        elif length > most:
+            ends = range(start + most // 2, start + most)
+            length = min(ends, key=lambda index: (order[index] in shunned, crossing[index], -index)) + 1 - start
+        runs.append(list(order[start : start + length]))
+        start += length
     return runs
+
+
+SHORTEST_PERIOD = 5
+
+
+def _period(marks: Sequence[int], start: int, most: int, crossing: Sequence[int]) -> int | None:
+    """The length of what repeats itself from here on, twice over if that fits."""
+    length = _repetition(marks, start, most, crossing)
+    if length is None:
+        return None
+    return 2 * length if 2 * length <= most else length
+
+
+def _prologue(marks: Sequence[int], start: int, most: int, crossing: Sequence[int]) -> int | None:
+    """How many nodes lie before the next repetition, which is taken to begin where the fewest values cross."""
+    for first in range(start + 1, start + most):
+        length = _repetition(marks, first, most, crossing)
+        if length is not None:
+            begins = range(first, min(first + length, start + most))
+            return min(begins, key=lambda index: (crossing[index - 1], index)) - start
+    return None
+
+
+def _repetition(marks: Sequence[int], start: int, most: int, crossing: Sequence[int]) -> int | None:
+    """The shortest run from here that comes twice in sequence; parallel branches, after each of which more values cross, do not count."""
+    for length in range(SHORTEST_PERIOD, most + 1):
+        middle, end = start + length, start + 2 * length
+        if end <= len(marks) and crossing[middle - 1] == crossing[end - 1] and marks[start:middle] == marks[middle:end]:
+            return length
+    return None
+
+
+def _crossing(graph: Graph, order: Sequence[int]) -> list[int]:
+    """For each position, how many values made up to there are read after it."""
+    position = {node: index for index, node in enumerate(order)}
+    returned = {value.node for value in graph.outputs}
+    change = [0] * (len(order) + 2)
+    for index, node in enumerate(order):
+        reads = [position[user] for user, _, _ in graph.users(node) if user in position]
+        change[index] += 1
+        change[len(order) if node in returned else max(reads, default=index)] -= 1
+    return list(itertools.accumulate(change[: len(order)]))
 
 
 def cut_out(graph: Graph, nodes: Sequence[int], free: Collection[int]) -> Window:
