@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from operator import getitem
 from typing import Any
 
 import torch
@@ -72,3 +73,15 @@ def _updates_statistics(node: torch.fx.Node) -> bool:
     name = getattr(node.target, "_opname", "")
     position = {"batch_norm": 5, "instance_norm": 5, "cudnn_batch_norm": 5, "native_batch_norm": 5}.get(name)
     return position is not None and bool(node.args[position]) and any(argument is not None for argument in node.args[3:5])
+
+
+def detach_regions(graph: torch.fx.Graph) -> None:
+    """Detach what every no_grad region gives, so that the region may be merged into the graph without letting gradients through."""
+    for node in list(graph.nodes):
+        if str(node.target) != "wrap_with_set_grad_enabled" or node.args[0] is not False:
+            continue
+        for result in [user for user in node.users if user.target is getitem]:
+            with graph.inserting_after(result):
+                detached = graph.call_function(torch.ops.aten.detach.default, (result,))
+            detached.meta = dict(result.meta)
+            result.replace_all_uses_with(detached, delete_user_cb=lambda user, own=detached: user is not own)
