@@ -465,9 +465,12 @@ def _safe(pattern: Pattern, host: Host, match: Match, state: _State) -> str | No
         if host.reaches({value.node for value in match.outputs}, operands):
             return "one output depends on another outside the pattern, so that replacing both would make a cycle"
     if pattern.impure:
+        impure = [node for node in match.nodes if type(host.operator(node)) in pattern.impure]
+        if len(impure) < pattern.impure.total():
+            return f"node {impure[0]} ({host.operator(impure[0])}) stands for two operators of the pattern and may not be repeated"
         kept = set(_kept(match, host))
-        for node in match.nodes:
-            if type(host.operator(node)) in pattern.impure and node in kept:
+        for node in impure:
+            if node in kept:
                 reads = len(host.graph.users(node)) + sum(value.node == node for value in host.graph.outputs)
                 return f"node {node} ({host.operator(node)}) is used elsewhere ({reads} uses) and may not be repeated"
     return None
