@@ -152,6 +152,7 @@ class Split(Layout):
         require(self, x.ndim >= -self.axis, f"axis {self.axis} must exist, got {x}")
         total: Dim = 0
         for size in self.sizes:
+            require(self, at_least_zero(size), f"sizes must not be negative, got {', '.join(map(str, self.sizes))}")
             total = total + size
         require(self, equal(total, x.shape[self.axis]), f"sizes must add up to axis {self.axis}, got {', '.join(map(str, self.sizes))} and {x}")
         return tuple(TensorType(replaced(x.shape, self.axis, size), x.dtype) for size in self.sizes)
