@@ -8,7 +8,12 @@ from rewrites.rule import Rule
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "convolution": ("convolution", "convolution_merging", "convolution_forms"),
-    "linear": ("linear", "linear_merging"),
+    "normalisation": ("normalisation",),
+    "linear": ("linear", "linear_forms", "linear_merging"),
+    "attention": ("attention", "softmax"),
+    "pointwise": ("pointwise", "scalars", "powers", "piecewise", "choices", "integers"),
+    "activations": ("activations", "gates"),
+    "layout": ("layout", "movement", "concatenation"),
 }
 """The files of each family, in the order of the library."""
 

@@ -1,0 +1,208 @@
+"""Activations written out: gates, softplus, and their parts.
+
+silu x = x·σ(x), gelu x = x·Φ(x), mish x = x·tanh(softplus x), hardswish x = x·relu6(x + 3)/6, softplus x = log(1 + eˣ).
+Models exported by other tools hold the parts; one operator instead of them is one kernel.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from rewrites import Change, Equality, Rule
+
+Elements = Float[Tensor, "..."]
+
+exact_but_zero = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
+wider = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
+
+
+class SiluFromParts(Rule):
+    """A value times its sigmoid is silu."""
+
+    source = "Elfwing et al. 2018; Ramachandran et al. 2017"
+    equality = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW)
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: Elements):
+        return x * torch.sigmoid(x)
+
+    def replacement(x):
+        return F.silu(x)
+
+
+class GeluFromParts(Rule):
+    """Half a value times one plus the error function of the value over √2 is gelu."""
+
+    source = "Hendrycks and Gimpel 2016, equation 1"
+    equality = wider
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: Elements):
+        return x * 0.5 * (torch.erf(x * math.sqrt(0.5)) + 1)
+
+    def replacement(x):
+        return F.gelu(x)
+
+
+class GeluFromDividedParts(Rule):
+    """Half a value times one plus the error function of the value divided by √2 is gelu."""
+
+    source = "Hendrycks and Gimpel 2016, equation 1; as exported to ONNX"
+    equality = wider
+    trainable = True
+
+    def pattern(x: Elements):
+        return x * (torch.erf(x / math.sqrt(2.0)) + 1) * 0.5
+
+    def replacement(x):
+        return F.gelu(x)
+
+
+class TanhGeluFromParts(Rule):
+    """Half a value times one plus a hyperbolic tangent of a cubic in it is gelu approximated by tanh."""
+
+    source = "Hendrycks and Gimpel 2016, section 2; Radford et al. 2019 (GPT-2)"
+    equality = wider
+    trainable = True
+
+    def pattern(x: Elements):
+        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3))
+        return 0.5 * x * (1 + torch.tanh(inner))
+
+    def replacement(x):
+        return F.gelu(x, approximate="tanh")
+
+
+class SoftplusFromParts(Rule):
+    """The logarithm of one plus an exponential is softplus."""
+
+    source = "Dugas et al. 2001"
+    equality = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW)
+    trainable = True
+
+    def pattern(x: Elements):
+        return torch.log(1 + torch.exp(x))
+
+    def replacement(x):
+        return F.softplus(x)
+
+
+class LogOfSigmoid(Rule):
+    """The logarithm of a sigmoid is the log-sigmoid, which does not underflow."""
+
+    source = "PyTorch, torch.nn.functional.logsigmoid"
+    equality = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW)
+    trainable = True
+
+    def pattern(x: Elements):
+        return torch.log(torch.sigmoid(x))
+
+    def replacement(x):
+        return F.logsigmoid(x)
+
+
+class LogSigmoidAsSoftplus(Rule):
+    """The log-sigmoid is the negated softplus of the negation."""
+
+    source = "log σ(x) = −log(1 + e⁻ˣ)"
+    equality = Equality.REAL.allowing(Change.SIGNED_ZERO)
+    trainable = True
+
+    def pattern(x: Elements):
+        return -F.softplus(-x)
+
+    def replacement(x):
+        return F.logsigmoid(x)
+
+
+class MishFromParts(Rule):
+    """A value times the hyperbolic tangent of its softplus is mish."""
+
+    source = "Misra 2019, equation 1"
+    equality = Equality.REAL.allowing(Change.NAN_INF)
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: Elements):
+        return x * torch.tanh(F.softplus(x))
+
+    def replacement(x):
+        return F.mish(x)
+
+
+class HardsigmoidFromParts(Rule):
+    """A sixth of the relu6 of a value plus 3 is hardsigmoid."""
+
+    source = "Howard et al. 2019 (MobileNetV3), section 5.2"
+    equality = wider
+    trainable = True
+
+    def pattern(x: Elements):
+        return F.relu6(x + 3) / 6
+
+    def replacement(x):
+        return F.hardsigmoid(x)
+
+
+class HardswishFromParts(Rule):
+    """A value times the relu6 of it plus 3, over 6, is hardswish."""
+
+    source = "Howard et al. 2019 (MobileNetV3), section 5.2"
+    equality = wider
+    trainable = True
+
+    def pattern(x: Elements):
+        return x * F.relu6(x + 3) / 6
+
+    def replacement(x):
+        return F.hardswish(x)
+
+
+class HardswishFromHardsigmoid(Rule):
+    """A value times its hardsigmoid is hardswish."""
+
+    source = "Howard et al. 2019 (MobileNetV3), section 5.2"
+    equality = wider
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: Elements):
+        return x * F.hardsigmoid(x)
+
+    def replacement(x):
+        return F.hardswish(x)
+
+
+class GatedLinearUnitFromHalves(Rule):
+    """The first half of the features times the sigmoid of the second half is a gated linear unit."""
+
+    source = "Dauphin et al. 2017, section 2"
+    equality = Equality.REAL.allowing(Change.NAN_INF)
+    trainable = True
+
+    def pattern(x: Float[Tensor, "*s 2*d"]):
+        value, gate = torch.chunk(x, 2, -1)
+        return value * torch.sigmoid(gate)
+
+    def replacement(x):
+        return F.glu(x, -1)
+
+
+class SoftsignFromParts(Rule):
+    """A value over one plus its magnitude is softsign."""
+
+    source = "Bergstra et al. 2009"
+    equality = Equality.REAL.allowing(Change.OVERFLOW, Change.NAN_INF)
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: Elements):
+        return x / (1 + torch.abs(x))
+
+    def replacement(x):
+        return F.softsign(x)
