@@ -69,7 +69,7 @@ class Kernel(NamedTuple):
     nodes: tuple[int, ...]
 
 
-REDUCING_FAMILIES = frozenset({"operators.reductions", "operators.softmax", "operators.normalisation"})
+REDUCING_FAMILIES = frozenset({"operators.reductions", "operators.softmax", "operators.normalisation", "operators.losses"})
 """Modules of operators whose elements each fold a range of the operand's elements in one pass over memory."""
 
 

@@ -160,7 +160,66 @@ class CrossEntropy(Loss):
         if isinstance(size_average, int) and not isinstance(size_average, bool):
             reduction, size_average = size_average, None
         refuse(cls, weight=weight, size_average=size_average, reduce=reduce)
-        if label_smoothing != 0 or "int64" not in str(target.dtype):
-            raise Unsupported("CrossEntropy: label smoothing and targets that are probabilities are not covered")
+        if label_smoothing != 0:
+            raise Unsupported("CrossEntropy: label smoothing is not covered")
+        if "float" in str(target.dtype):
+            return CrossEntropyOfProbabilities(reduction_of(reduction)), [input, target]
         return cls(reduction_of(reduction), ignore_index), [input, target]
+
+
+@operator()
+class CrossEntropyOfProbabilities(Loss):
+    """−Σ over classes of target · log of the softmax; the mean is over samples.
+
+    x: [n, c, *s] or [c]   target: the same   ->   [] or [n, *s]
+    """
+
+    reduction: str = "mean"
+
+    def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
+        x, target = operands
+        require(self, x.ndim >= 1 and x.ndim == target.ndim, f"x and target must have the same shape with classes, got {x} and {target}")
+        for size, other in zip(x.shape, target.shape, strict=True):
+            require(self, equal(size, other), f"x and target must have the same shape, got {x} and {target}")
+        return removed(x.shape, self.classes(x)) if self.reduction == "none" else ()
+
+    def classes(self, x: Any) -> int:
+        """The axis of classes, counted from the end."""
+        rank = len(x.shape)
+        return -1 if rank == 1 else 1 - rank
+
+    def dtype(self, *operands: TensorType) -> str:
+        floating(self, operands[0])
+        return same_dtype(self, *operands)
+
+    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
+        x, target = operands
+        axis = self.classes(x)
+
+        def place(index: tuple[Any, ...], k: Any) -> tuple[Any, ...]:
+            cut = len(x.shape) + axis
+            return (*index[:cut], k, *index[cut:])
+
+        def each(index: tuple[Any, ...]) -> Any:
+            whole = apply("log", total(x.shape[axis], lambda k: apply("exp", x[place(index, k)])))
+            return total(x.shape[axis], lambda k: target[place(index, k)] * (whole - x[place(index, k)]))
+
+        return self.reduced(at, removed(x.shape, axis), each)
+
+    def flops(self, *operands: TensorType) -> Dim:
+        return 5 * product(operands[0].shape)
+
+    def run(self, *tensors: Any) -> Any:
+        import torch.nn.functional as F
+
+        return F.cross_entropy(*tensors, reduction=self.reduction)
+
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        x, target = operands
+        axis = self.classes(x)
+        scale = out_grad.unsqueeze(axis) if self.reduction == "none" else out_grad
+        if self.reduction == "mean":
+            scale = scale / product(removed(tuple(x.shape), axis))
+        by_x = x.softmax(axis) * target.sum(axis, keepdim=True) - target
+        return scale * by_x, -scale * x.log_softmax(axis)
 

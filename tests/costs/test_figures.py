@@ -83,7 +83,7 @@ def classifier() -> Graph:
     hidden = graph.add(OPERATORS["Add"](), graph.add(MatMul(), x, constant(graph, "w1", 784, 100)), constant(graph, "b1", 100))
     hidden = graph.add(OPERATORS["Relu"](), hidden)
     logits = graph.add(OPERATORS["Add"](), graph.add(MatMul(), hidden, constant(graph, "w2", 100, 10)), constant(graph, "b2", 10))
-    graph.outputs = [graph.add(OPERATORS["CrossEntropy"](), logits, target)]
+    graph.outputs = [graph.add(OPERATORS["CrossEntropyOfProbabilities"](), logits, target)]
     return graph
 
 
