@@ -69,6 +69,8 @@ class Standard:
 
     equality: Equality
     both_round: bool = True
+    copies: bool = False
+    """The pattern copies on purpose (`clone`): then its outputs' memory of their own must stay."""
 
     @property
     def strict(self) -> bool:
@@ -184,6 +186,9 @@ def _effects(instance: Instance, left: Outcome, right: Outcome, standard: Standa
                 return replace(difference, kind=Kind.MUTATION, sentence=f"{writer} into {name}, and its contents differ afterwards")
     if left.random_state is not None and right.random_state is not None and not torch.equal(left.random_state, right.random_state):
         return Difference(Kind.RANDOMNESS, "the two sides draw different random numbers")
+    for output, position in sorted(right.aliased - left.aliased) if standard.copies else ():
+        sentence = f"the pattern's output {output} is a copy of its own, the replacement's shares the memory of {names[position]}"
+        return Difference(Kind.ALIASING, sentence, output)
     return None
 
 

@@ -96,6 +96,11 @@ def both_round(traced: TracedCase) -> bool:
     return all(any(_rounds(graph.operator(node)) for node in _live(graph)) for graph in (traced.pattern, traced.replacement))
 
 
+def copies(traced: TracedCase) -> bool:
+    """The pattern copies a tensor on purpose."""
+    return any(type(traced.pattern.operator(node)).__name__ == "Copy" for node in _live(traced.pattern))
+
+
 def _rounds(operator: Operator) -> bool:
     silent = isinstance(operator, (Input, Constant, Scalar)) or operator.aliases or type(operator).__name__ in _EXACT
     return not silent and type(operator).__module__ != "operators.comparison"
@@ -128,4 +133,4 @@ def too_late(deadline: float) -> bool:
     return time.monotonic() > deadline
 
 
-__all__ = ["Shapes", "agreement", "both_round", "effects_of", "is_trivial", "same_code", "too_late"]
+__all__ = ["Shapes", "agreement", "both_round", "copies", "effects_of", "is_trivial", "same_code", "too_late"]

@@ -39,7 +39,10 @@ class Outcome:
 
 
 def run(function: Callable[..., Any], arguments: list[Any], seed: int = 0) -> Outcome:
-    """The function on the arguments under the random seed."""
+    """The function on the arguments under the random seed.
+
+    Raises: MemoryError when there is not enough.
+    """
     torch.manual_seed(seed)
     outcome = Outcome(arguments=arguments)
     try:
@@ -47,7 +50,11 @@ def run(function: Callable[..., Any], arguments: list[Any], seed: int = 0) -> Ou
             warnings.simplefilter("ignore")
             result = function(*arguments)
         outcome.outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+    except MemoryError:
+        raise
     except Exception as error:  # a rule's function may raise anything; the outcome carries it to the comparison
+        if "can't allocate memory" in str(error):
+            raise MemoryError from error
         outcome.error = error
     outcome.random_state = torch.get_rng_state()
     return outcome

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import seed as seeded
 from hypothesis.errors import Flaky, Unsatisfiable
@@ -14,7 +15,7 @@ from hypothesis.errors import Flaky, Unsatisfiable
 from rewrites.rule import Rule
 from verifier.comparing import Difference, Kind, Standard, compare
 from verifier.instances import FLOATS, Instance, Space, instances
-from verifier.running import run_sides
+from verifier.running import Outcome, run_sides
 from verifier.shrinking import smallest
 from verifier.values import DISTINCT, EXTREME, ORDINARY, POSITIVE, SMALL, SPECIAL, TIES
 
@@ -35,13 +36,15 @@ class Report:
 
     examples: int = 0
     invalid: int = 0
+    filled: int = 0
+    """Of the examples, those with an output element."""
     failure: Failure | None = None
     error: str = ""
     """What the pattern raised, when it raised every time."""
     dtypes: dict[str, int] = field(default_factory=dict)
     largest: int = 0
     aliasing: set[str] = field(default_factory=set)
-    random: bool = False
+    written: set[str] = field(default_factory=set)
     seconds: float = 0.0
     timed_out: bool = False
 
@@ -87,13 +90,25 @@ def check(instance: Instance, standard: Standard, report: Report | None = None) 
     difference = compare(instance, left, right, standard)
     if report is not None:
         report.examples += 1
+        report.filled += any(not isinstance(o, torch.Tensor) or o.numel() > 0 for o in left.outputs)
         report.dtypes[instance.dtype] = report.dtypes.get(instance.dtype, 0) + 1
         report.largest = max(report.largest, *instance.sizes.values(), 0)
         if difference is None:
             names = instance.rule.signature().names
+            report.written |= _written(instance, left)
             for output, position in right.aliased - left.aliased:
                 report.aliasing.add(f"output {output} may be {names[position]} itself or a view of it")
     return difference
+
+
+def _written(instance: Instance, outcome: Outcome) -> set[str]:
+    before = instance.arguments()
+    pairs = zip(instance.rule.signature().names, before, outcome.arguments, strict=True)
+    return {
+        f"both sides write into {name}"
+        for name, a, b in pairs
+        if isinstance(a, torch.Tensor) and (a.shape != b.shape or not bool(((a == b) | ((a != a) & (b != b))).all()))
+    }
 
 
 class _Found(Exception):

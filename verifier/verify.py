@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
+import traceback
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rewrites.cases import TracedCase
 from rewrites.rule import Rule
 from verifier import forms
-from verifier.comparing import Kind, Standard
+from verifier.comparing import Standard
+from verifier.conditions import impossible
+from verifier.gradients import TAIL as GRADIENT_TAIL
+from verifier.gradients import compare_gradients
 from verifier.instances import Instance, Space
+from verifier.isolation import TimeLimit, time_limit
 from verifier.proving import prove_all
 from verifier.refuting import counterexample
 from verifier.running import one_thread
@@ -71,12 +76,26 @@ def verify(
         if kept is not None and (kept.status is not Status.UNDECIDED):
             return strict(kept) if require_proof else kept
     started = time.monotonic()
-    work = Verification(rule, examples, seed, started + timeout, started)
-    with one_thread():
-        verdict = _verify(work)
+    work = Verification(rule, examples, seed, started + 0.9 * timeout, started)
+    verdict = _guarded(work, timeout)
     if store is not None and verdict.status is not Status.ERROR:
         store.keep(rule, verdict, options)
     return strict(verdict) if require_proof else verdict
+
+
+def _guarded(work: Verification, timeout: float) -> Verdict:
+    """The verdict; `ERROR` with one sentence when the rule raises where it should not, or does not end."""
+    try:
+        with one_thread(), time_limit(timeout):
+            return _verify(work)
+    except TimeLimit:
+        return work.verdict(Status.ERROR, f"did not end within {timeout:g} s")
+    except MemoryError:
+        return work.verdict(Status.ERROR, "uses more memory than it may")
+    except Exception as error:  # a rule is a user's code: what it raises is the verdict's reason, with its place
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        text = " ".join(str(error).split())
+        return work.verdict(Status.ERROR, f"{type(error).__name__}: {text} ({place.filename}, line {place.lineno})")
 
 
 def strict(verdict: Verdict) -> Verdict:
@@ -99,6 +118,9 @@ def _verify(work: Verification) -> Verdict:
     tested = _tested(work, space)
     if tested is not None:
         return tested
+    untrainable = _gradients_agree(work, space)
+    if untrainable is not None:
+        return untrainable
     return _proved(work, space)
 
 
@@ -127,7 +149,8 @@ def _well_formed(work: Verification, space: Space, since: float) -> Verdict | No
 def standard_of(rule: type[Rule], space: Space) -> Standard:
     """What counts as a difference for the rule."""
     traced = [ground.trace for ground in space.grounds]
-    return Standard(rule.equality, all(not isinstance(t, TracedCase) or forms.both_round(t) for t in traced))
+    known = [trace for trace in traced if isinstance(trace, TracedCase)]
+    return Standard(rule.equality, all(map(forms.both_round, known)), any(map(forms.copies, known)))
 
 
 def _tested(work: Verification, space: Space) -> Verdict | None:
@@ -142,10 +165,46 @@ def _tested(work: Verification, space: Space) -> Verdict | None:
         work.part("tests", "no example ran", since)
         if report.error:
             return work.verdict(Status.ERROR, f"the pattern raises on every example: {report.error}")
-        return work.verdict(Status.UNDECIDED, "no numbers that meet the conditions were found")
+        return _no_numbers(work, space)
+    if space.value_conditions and not report.filled:
+        return _no_numbers(work, space)
     work.part("tests", summary(report), since)
     work.scope = f"sizes up to {report.largest}; {', '.join(sorted(report.dtypes))}"
-    work.effects = "; ".join(sorted(report.aliasing)) or "none"
+    work.effects = "; ".join([*effect_words(space), *sorted(report.written), *sorted(report.aliasing)]) or "none"
+    return None
+
+
+def _no_numbers(work: Verification, space: Space) -> Verdict:
+    if impossible(space.value_conditions):
+        return work.verdict(Status.VACUOUS, "no numbers meet the conditions: the rule never applies")
+    return work.verdict(Status.UNDECIDED, "no numbers that meet the conditions were found, and Z3 does not show that there are none")
+
+
+def effect_words(space: Space) -> list[str]:
+    """The effects that the operators of both sides have, in words."""
+    words: dict[str, None] = {}
+    for ground in space.grounds:
+        if isinstance(ground.trace, TracedCase):
+            left, right = forms.effects_of(ground.trace)
+            words |= {f"both sides: {effect}": None for effect in left & right}
+            words |= {f"the pattern only: {effect}": None for effect in left & ~right}
+            words |= {f"the replacement only: {effect}": None for effect in right & ~left}
+    return list(words)
+
+
+def _gradients_agree(work: Verification, space: Space) -> Verdict | None:
+    if not work.rule.trainable:
+        work.gradients = "not checked (not marked trainable)"
+        return None
+    since = time.monotonic()
+    report = compare_gradients(work.rule, space, work.examples, work.seed, work.deadline)
+    if report.failure is not None:
+        work.part("gradients", report.failure.difference.sentence, since)
+        work.gradients = "differ"
+        failure = report.failure
+        return work.verdict(Status.REFUTED, f"{failure.difference.kind}: {failure.difference.sentence}", failure, GRADIENT_TAIL)
+    work.gradients = f"equal on {report.examples} examples in float64" if report.examples else "not checked: no example could be differentiated"
+    work.part("gradients", work.gradients, since)
     return None
 
 
@@ -191,4 +250,4 @@ def _tested_by_models(work: Verification, space: Space) -> Verdict | None:
     return None
 
 
-__all__ = ["Kind", "strict", "verify"]
+__all__ = ["strict", "verify"]

@@ -1,0 +1,129 @@
+"""Conditions on elements as statements for Z3: one real unknown for each tensor or real attribute, one integer for each size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rewrites.rule import Requires
+
+
+class NotAStatement(TypeError):
+    """A condition that says more than comparisons of elements."""
+
+
+class Element:
+    """An element in a condition: arithmetic and comparisons make statements."""
+
+    def __init__(self, term: Any) -> None:
+        self.term = term
+
+    def _with(self, other: Any, operation: Callable[[Any, Any], Any]) -> Any:
+        if isinstance(other, Element):
+            other = other.term
+        if not isinstance(other, (int, float)) and not hasattr(other, "sexpr"):
+            raise NotAStatement(str(other))
+        if isinstance(other, float) and not abs(other) < float("inf"):
+            raise NotAStatement(str(other))
+        return operation(self.term, other)
+
+    def __add__(self, other: Any) -> Element:
+        return Element(self._with(other, lambda a, b: a + b))
+
+    def __radd__(self, other: Any) -> Element:
+        return Element(self._with(other, lambda a, b: b + a))
+
+    def __sub__(self, other: Any) -> Element:
+        return Element(self._with(other, lambda a, b: a - b))
+
+    def __rsub__(self, other: Any) -> Element:
+        return Element(self._with(other, lambda a, b: b - a))
+
+    def __mul__(self, other: Any) -> Element:
+        return Element(self._with(other, lambda a, b: a * b))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Element:
+        return Element(-self.term)
+
+    def __abs__(self) -> Element:
+        import z3
+
+        return Element(z3.If(self.term >= 0, self.term, -self.term))
+
+    abs = __abs__
+
+    def __lt__(self, other: Any) -> Statement:
+        return Statement(self._with(other, lambda a, b: a < b))
+
+    def __le__(self, other: Any) -> Statement:
+        return Statement(self._with(other, lambda a, b: a <= b))
+
+    def __gt__(self, other: Any) -> Statement:
+        return Statement(self._with(other, lambda a, b: a > b))
+
+    def __ge__(self, other: Any) -> Statement:
+        return Statement(self._with(other, lambda a, b: a >= b))
+
+    def __eq__(self, other: object) -> Statement:  # type: ignore[override]
+        return Statement(self._with(other, lambda a, b: a == b))
+
+    def __ne__(self, other: object) -> Statement:  # type: ignore[override]
+        return Statement(self._with(other, lambda a, b: a != b))
+
+    __hash__ = object.__hash__
+
+
+class Statement:
+    """The truth of a comparison; may be joined, not asked."""
+
+    def __init__(self, term: Any) -> None:
+        self.term = term
+
+    def all(self) -> Statement:
+        return self
+
+    def __and__(self, other: Statement) -> Statement:
+        import z3
+
+        return Statement(z3.And(self.term, other.term))
+
+    def __or__(self, other: Statement) -> Statement:
+        import z3
+
+        return Statement(z3.Or(self.term, other.term))
+
+    def __invert__(self) -> Statement:
+        import z3
+
+        return Statement(z3.Not(self.term))
+
+    def __bool__(self) -> bool:
+        raise NotAStatement("asked whether it is true")
+
+
+def statement(condition: Requires) -> Any:
+    """The condition as a Z3 term over reals; None where it says more than comparisons of elements."""
+    import z3
+
+    try:
+        answer = condition.predicate(*(Element(z3.Real(name)) for name in condition.names))
+    except (NotAStatement, AttributeError, TypeError):
+        return None
+    if isinstance(answer, bool):
+        return z3.BoolVal(answer)
+    return answer.term if isinstance(answer, Statement) else None
+
+
+def impossible(conditions: Sequence[Requires], milliseconds: int = 2000) -> bool:
+    """Z3 shows that no element meets all of the conditions (those that it understands)."""
+    import z3
+
+    solver = z3.Solver()
+    solver.set("timeout", milliseconds)
+    solver.add(*(term for term in map(statement, conditions) if term is not None))
+    return bool(solver.check() == z3.unsat)
+
+
+__all__ = ["Element", "Statement", "impossible", "statement"]

@@ -1,0 +1,171 @@
+"""Verifying rules that may misbehave: each in a process of its own, with limits on time and memory.
+
+A rule that never ends, eats memory, kills its process or raises gets an `ERROR` verdict of one sentence within its time limit,
+and the other rules get theirs.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any
+
+from verifier.verdict import Status, Verdict
+
+GIBIBYTE = 1 << 30
+_GRACE_SECONDS = 5.0
+_PRELOADED = ["torch", "z3", "hypothesis", "networkx", "jaxtyping", "verifier.verify", "rewrites.load"]
+
+
+class TimeLimit(BaseException):
+    """The hard time limit struck; not an `Exception`, so that a rule's own `except` does not swallow it."""
+
+
+class IsolationError(RuntimeError):
+    """What an isolated call came to when it gave no result: one sentence."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeLimit in the block after so many seconds; only in the main thread, and only where the platform has timers."""
+    usable = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer") and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    if not usable:
+        yield
+        return
+
+    def strike(number: int, frame: Any) -> None:
+        raise TimeLimit
+
+    before = signal.signal(signal.SIGALRM, strike)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def isolated(function: Callable[..., Any], *arguments: Any, seconds: float, memory_bytes: int = 4 * GIBIBYTE) -> Any:
+    """The function's result (plain data), computed in a process of its own.
+
+    The function and its arguments must pickle by name. Raises: IsolationError when it takes longer, dies, or raises.
+    """
+    context = _context()
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_serve, args=(sender, function, arguments, memory_bytes), daemon=True)
+    process.start()
+    sender.close()
+    try:
+        if not receiver.poll(seconds):
+            raise IsolationError(f"did not end within {seconds:g} s")
+        try:
+            kind, value = receiver.recv()
+        except EOFError:
+            process.join(_GRACE_SECONDS)
+            raise IsolationError(_death(process.exitcode)) from None
+    finally:
+        receiver.close()
+        if process.is_alive():
+            process.kill()
+        process.join(_GRACE_SECONDS)
+    if kind == "error":
+        raise IsolationError(value)
+    return value
+
+
+def _context() -> Any:
+    methods = multiprocessing.get_all_start_methods()
+    if "forkserver" not in methods:
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    return context
+
+
+def _death(code: int | None) -> str:
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        return f"its process was ended by {name}" + (" (out of memory, most likely)" if name == "SIGKILL" else "")
+    return f"its process ended with status {code}"
+
+
+def _serve(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...], memory_bytes: int) -> None:
+    _limit_memory(memory_bytes)
+    try:
+        answer = ("result", function(*arguments))
+    except MemoryError:
+        answer = ("error", "uses more memory than it may")
+    except Exception as error:  # sent to the caller, who says it
+        answer = ("error", f"{type(error).__name__}: {' '.join(str(error).split())}")
+    sender.send(answer)
+    sender.close()
+
+
+def _limit_memory(memory_bytes: int) -> None:
+    try:
+        import resource
+    except ImportError:  # not on this platform; the time limit still holds
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+
+def rule_names(file: str, seconds: float = 60.0) -> list[str]:
+    """The names of a file's rules, in its order; the file is run in a process of its own.
+
+    Raises: IsolationError with one sentence.
+    """
+    return list(isolated(_names, file, seconds=seconds))
+
+
+def _names(file: str) -> list[str]:
+    from rewrites.load import load_rules
+
+    return [rule.__name__ for rule in load_rules(file)]
+
+
+def verify_file_rule(spec: str, options: dict[str, Any]) -> Verdict:
+    """The verdict of one rule `FILE::RULE`, reached in a process of its own; `ERROR` when that process gives none.
+
+    `options` are those of `verifier.verify.verify`, with `memory_bytes` and `store` (a path) besides.
+    """
+    given = dict(options)
+    memory = given.pop("memory_bytes", 4 * GIBIBYTE)
+    seconds = float(given.get("timeout", 60.0))
+    name = spec.rpartition("::")[2]
+    try:
+        return Verdict.from_json(json.loads(isolated(_verdict, spec, given, seconds=seconds + _GRACE_SECONDS, memory_bytes=memory)))
+    except IsolationError as error:
+        return Verdict(name, Status.ERROR, str(error), seconds=seconds)
+
+
+def _verdict(spec: str, options: dict[str, Any]) -> str:
+    from rewrites.load import load_rules
+    from verifier.store import Store
+    from verifier.verify import verify
+
+    (rule,) = load_rules(spec)
+    path = options.pop("store", None)
+    return verify(rule, store=Store(path) if path is not None else None, **options).dumps()
+
+
+def verify_file_rules(specs: Sequence[str], options: dict[str, Any], jobs: int = 1, executor: Executor | None = None) -> Iterator[Verdict]:
+    """The verdicts of many `FILE::RULE`s in the order given, each rule in a process of its own.
+
+    `executor` may be any of `concurrent.futures` (or a cluster's); by default `jobs` rules are verified at a time.
+    """
+    if executor is not None:
+        yield from executor.map(verify_file_rule, specs, [options] * len(specs))
+        return
+    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+        yield from pool.map(verify_file_rule, specs, [options] * len(specs))
+
+
+__all__ = ["GIBIBYTE", "IsolationError", "TimeLimit", "isolated", "rule_names", "time_limit", "verify_file_rule", "verify_file_rules"]
