@@ -203,7 +203,11 @@ class PRelu(Activation):
 
         x, weight = operands
         channels = x.shape[1] if x.ndim > 1 else 1
-        require(self, weight.ndim == 1 and any_of(equal(weight.shape[0], 1), equal(weight.shape[0], channels)), f"weight must be [1] or [{channels}], got {weight}")
+        require(
+            self,
+            weight.ndim == 1 and any_of(equal(weight.shape[0], 1), equal(weight.shape[0], channels)),
+            f"weight must be [1] or [{channels}], got {weight}",
+        )
         return x.shape
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
@@ -224,7 +228,7 @@ class PRelu(Activation):
         negative = torch.where(x > 0, 0.0, out_grad * x)
         shared = isinstance(weight.shape[0], int) and weight.shape[0] == 1
         axes = tuple(axis for axis in range(x.ndim) if shared or axis != 1)
-        return torch.where(x > 0, out_grad, out_grad * spread), negative.sum(axes).reshape(weight.shape)
+        return torch.where(x > 0, out_grad, out_grad * spread).reshape(x.shape), negative.sum(axes).reshape(weight.shape)
 
     @classmethod
     def bind(cls, input: Any, weight: Any) -> Bound:

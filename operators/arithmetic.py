@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -178,7 +179,7 @@ class Power(Pointwise):
         by_base = None if isinstance(a, (int, float)) else reduce_to(out_grad * b * a ** (b - 1), a)
         if isinstance(b, (int, float)):
             return by_base, None
-        logarithm = torch.log(torch.full((), a)) if isinstance(a, (int, float)) else torch.log(a)
+        logarithm = math.log(a) if isinstance(a, (int, float)) else torch.log(a)
         return by_base, reduce_to(out_grad * a**b * logarithm, b)
 
     @classmethod

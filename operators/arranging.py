@@ -20,7 +20,9 @@ class Flip(Operator):
     axes: tuple[int, ...]
 
     def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
-        return operands[0].shape
+        (x,) = operands
+        require(self, not self.axes or x.ndim >= -min(self.axes), f"axes {self.axes} must exist, got {x}")
+        return x.shape
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
         (x,) = operands
@@ -53,9 +55,12 @@ class Roll(Operator):
 
     def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
         (x,) = operands
+        require(self, not self.axes or x.ndim >= -min(self.axes), f"axes {self.axes} must exist, got {x}")
         for axis, shift in zip(self.axes, self.shifts, strict=True):
             size = x.shape[axis]
-            require(self, is_known_equal(shift, 0) or within(shift, size), f"shift must be from 0 to below the size, got {shift} for {size}")
+            require(
+                self, is_known_equal(shift, 0) or within(shift, size), f"shift must be from 0 to below the size, got {shift} for {size}"
+            )
         return x.shape
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
@@ -67,7 +72,11 @@ class Roll(Operator):
             axis, shift = self.axes[position], self.shifts[position]
             i = index[axis] - shift
             size = x.shape[axis]
-            return when(at_least_zero(i), lambda: go(position + 1, replaced(index, axis, i)), lambda: go(position + 1, replaced(index, axis, i + size)))
+            return when(
+                at_least_zero(i),
+                lambda: go(position + 1, replaced(index, axis, i)),
+                lambda: go(position + 1, replaced(index, axis, i + size)),
+            )
 
         return go(0, at)
 

@@ -35,13 +35,20 @@ class Attention(Operator):
         require(self, equal(key.shape[-2], value.shape[-2]), f"key and value must be equally long, got {key} and {value}")
         leads = [operand.shape[:-2] for operand in (query, key, value)]
         if self.grouped:
-            require(self, query.ndim == key.ndim == value.ndim and query.ndim >= 3, f"grouped attention needs heads, got {query}, {key}, {value}")
+            require(
+                self,
+                query.ndim == key.ndim == value.ndim and query.ndim >= 3,
+                f"grouped attention needs heads, got {query}, {key}, {value}",
+            )
             require(self, equal(key.shape[-3], value.shape[-3]), f"key and value must have as many heads, got {key} and {value}")
-            require(self, equal(query.shape[-3] % key.shape[-3], 0), f"heads of query must be a multiple of those of key, got {query} and {key}")
+            require(
+                self, equal(query.shape[-3] % key.shape[-3], 0), f"heads of query must be a multiple of those of key, got {query} and {key}"
+            )
             leads = [(*lead[:-1], query.shape[-3]) for lead in leads]
         batch = broadcast(self, *leads)
         if mask is not None:
             require(self, not self.causal, "a mask and causal may not both be given")
+            require(self, mask.ndim >= 2, f"mask must have at least 2 axes, got {mask}")
             scores = (*batch, query.shape[-2], key.shape[-2])
             require(self, broadcast(self, scores, mask.shape) == scores, f"mask must broadcast to the scores, got {mask} for {scores}")
         return (*batch, query.shape[-2], value.shape[-1])
@@ -118,7 +125,15 @@ class Attention(Operator):
 
     @classmethod
     def bind(
-        cls, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0.0, is_causal: bool = False, scale: Any = None, enable_gqa: bool = False
+        cls,
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: Any = 0.0,
+        is_causal: bool = False,
+        scale: Any = None,
+        enable_gqa: bool = False,
     ) -> Bound:
         if not isinstance(dropout_p, (int, float)) or dropout_p != 0:
             raise Unsupported(f"Attention: dropout inside is not covered, got dropout_p={dropout_p}")

@@ -53,7 +53,12 @@ def removed(at: Sequence[Any], axis: int) -> tuple[Any, ...]:
 
 
 def over(
-    word: Callable[[Dim, Callable[[Any], Any]], Any], shape: Sequence[Dim], axes: Sequence[int], at: Sequence[Any], keep: bool, body: Callable[[tuple[Any, ...]], Any]
+    word: Callable[[Dim, Callable[[Any], Any]], Any],
+    shape: Sequence[Dim],
+    axes: Sequence[int],
+    at: Sequence[Any],
+    keep: bool,
+    body: Callable[[tuple[Any, ...]], Any],
 ) -> Any:
     """`word` (total, largest, …) of `body(index)` over every index of `axes`; the other axes are read from the output index `at`."""
     rank = len(shape)

@@ -29,6 +29,7 @@ class Collective(Operator):
         """Require a device axis before the axis that is cut or joined."""
         rank = 1 if axis is None else 1 - axis
         require(self, x.ndim >= rank, f"x must have a device axis and {rank - 1} more, got {x}")
+        require(self, at_least_zero(x.shape[0] - 1), f"there must be a device, got {x}")
 
 
 @operator(torch="all_reduce")
@@ -241,4 +242,3 @@ def shard(x: Any, devices: Any, axis: int) -> Any:
 def replicate(x: Any, devices: Any) -> Any:
     """`Replicate` of x: [*s]."""
     return _apply(replicate, Replicate, x, devices)
-

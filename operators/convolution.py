@@ -88,12 +88,24 @@ class Convolution(ConvolutionBase):
         self.check(x, weight, bias, weight.shape[0])
         n, channels, *positions = x.shape
         out_channels, per_group, *kernel = weight.shape
-        require(self, equal(channels, per_group * self.groups), f"channels of x must be groups * channels of weight, got {channels} and {self.groups} * {per_group}")
-        require(self, equal(out_channels % self.groups, 0), f"output channels must be a multiple of groups, got {out_channels} and {self.groups}")
+        require(
+            self,
+            equal(channels, per_group * self.groups),
+            f"channels of x must be groups * channels of weight, got {channels} and {self.groups} * {per_group}",
+        )
+        require(
+            self,
+            equal(out_channels % self.groups, 0),
+            f"output channels must be a multiple of groups, got {out_channels} and {self.groups}",
+        )
         result = []
         for size, k, s, p, d in zip(positions, kernel, self.stride, self.padding, self.dilation, strict=True):
             room = size + 2 * p - d * (k - 1) - 1
-            require(self, all_of(at_least_zero(room), at_least_zero(k - 1)), f"the kernel must fit into the padded input, got size {size}, padding {p}, kernel {k}, dilation {d}")
+            require(
+                self,
+                all_of(at_least_zero(room), at_least_zero(k - 1)),
+                f"the kernel must fit into the padded input, got size {size}, padding {p}, kernel {k}, dilation {d}",
+            )
             result.append(floor_divide(room, s) + 1)
         return (n, out_channels, *result)
 
@@ -102,7 +114,9 @@ class Convolution(ConvolutionBase):
         per_group, *kernel = weight.shape[1:]
 
         def tap(group: Any, c: Any, taps: tuple[Any, ...]) -> Any:
-            where = tuple(i * s + a * d - p for i, s, a, d, p in zip(positions, self.stride, taps, self.dilation, self.padding, strict=True))
+            where = tuple(
+                i * s + a * d - p for i, s, a, d, p in zip(positions, self.stride, taps, self.dilation, self.padding, strict=True)
+            )
             there = all_of(*(within(i, size) for i, size in zip(where, x.shape[2:], strict=True)))
             return when(there, lambda: x[n, group * per_group + c, *where], lambda: constant(0)) * weight[o, c, *taps]
 
@@ -208,7 +222,11 @@ class ConvolutionTranspose(ConvolutionBase):
         result = []
         for size, k, s, p, d, extra in zip(positions, kernel, self.stride, self.padding, self.dilation, self.output_padding, strict=True):
             out = (size - 1) * s - 2 * p + d * (k - 1) + extra + 1
-            require(self, all_of(at_least_zero(out - 1), at_least_zero(size - 1), at_least_zero(k - 1)), f"no axis may come out empty, got {x} and {weight}")
+            require(
+                self,
+                all_of(at_least_zero(out - 1), at_least_zero(size - 1), at_least_zero(k - 1)),
+                f"no axis may come out empty, got {x} and {weight}",
+            )
             result.append(out)
         return (n, out_channels, *result)
 
@@ -219,9 +237,7 @@ class ConvolutionTranspose(ConvolutionBase):
         inputs = x.shape[2:]
 
         def tap(channel: Any, within_group: Any, sources: tuple[Any, ...]) -> Any:
-            taps = [
-                (i + p - y * s, d) for i, p, y, s, d in zip(positions, self.padding, sources, self.stride, self.dilation, strict=True)
-            ]
+            taps = [(i + p - y * s, d) for i, p, y, s, d in zip(positions, self.padding, sources, self.stride, self.dilation, strict=True)]
 
             def kernel_total(rest: Sequence[tuple[Any, Any]], extents: Sequence[Dim], index: tuple[Any, ...]) -> Any:
                 if not rest:
@@ -266,7 +282,15 @@ class ConvolutionTranspose(ConvolutionBase):
 
     @classmethod
     def bind(
-        cls, input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: Any = 1, dilation: Any = 1
+        cls,
+        input: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: Any = 1,
+        dilation: Any = 1,
     ) -> Bound:
         if input.ndim != cls.axes + 2:
             raise Unsupported(f"{cls.__name__}: x must have {cls.axes + 2} axes, got {input.ndim} (a sample without a batch)")
@@ -329,5 +353,7 @@ def _convolution(
     if axes not in range(3):
         raise Unsupported(f"convolution: x must have 3 to 5 axes, got {input.ndim}")
     if transposed:
-        return (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)[axes].bind(input, weight, bias, stride, padding, output_padding, groups, dilation)
+        return (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)[axes].bind(
+            input, weight, bias, stride, padding, output_padding, groups, dilation
+        )
     return (Conv1d, Conv2d, Conv3d)[axes].bind(input, weight, bias, stride, padding, dilation, groups)

@@ -102,7 +102,11 @@ class Gather(Lookup):
         require(self, x.ndim == positions.ndim, f"x and positions must have the same number of axes, got {x} and {positions}")
         for axis in range(-x.ndim, 0):
             if axis != self.axis:
-                require(self, at_least_zero(x.shape[axis] - positions.shape[axis]), f"positions may not be longer than x at axis {axis}, got {positions} and {x}")
+                require(
+                    self,
+                    at_least_zero(x.shape[axis] - positions.shape[axis]),
+                    f"positions may not be longer than x at axis {axis}, got {positions} and {x}",
+                )
         return positions.shape
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
@@ -131,7 +135,9 @@ class IndexSelect(Lookup):
     def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
         x, positions = operands
         integers(self, positions)
-        require(self, x.ndim >= -self.axis and positions.ndim == 1, f"positions must have 1 axis and x {-self.axis}, got {positions} and {x}")
+        require(
+            self, x.ndim >= -self.axis and positions.ndim == 1, f"positions must have 1 axis and x {-self.axis}, got {positions} and {x}"
+        )
         return replaced(x.shape, self.axis, positions.shape[0])
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
@@ -163,7 +169,11 @@ class Index(Lookup):
 
     def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
         x, *positions = operands
-        require(self, self.first + len(positions) <= x.ndim, f"there must be an axis for every index, got {x} and {len(positions)} from {self.first}")
+        require(
+            self,
+            self.first + len(positions) <= x.ndim,
+            f"there must be an axis for every index, got {x} and {len(positions)} from {self.first}",
+        )
         for index in positions:
             integers(self, index)
         return (*x.shape[: self.first], *broadcast(self, *(index.shape for index in positions)), *x.shape[self.first + len(positions) :])
@@ -288,4 +298,3 @@ class TopK(Operator):
         if not largest or not input.ndim:
             raise Unsupported("TopK: the smallest elements, and x without axes, are not covered")
         return cls(k, canonical_axis(dim, input.ndim, "TopK")), [input]
-

@@ -154,7 +154,9 @@ class Split(Layout):
         for size in self.sizes:
             require(self, at_least_zero(size), f"sizes must not be negative, got {', '.join(map(str, self.sizes))}")
             total = total + size
-        require(self, equal(total, x.shape[self.axis]), f"sizes must add up to axis {self.axis}, got {', '.join(map(str, self.sizes))} and {x}")
+        require(
+            self, equal(total, x.shape[self.axis]), f"sizes must add up to axis {self.axis}, got {', '.join(map(str, self.sizes))} and {x}"
+        )
         return tuple(TensorType(replaced(x.shape, self.axis, size), x.dtype) for size in self.sizes)
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
@@ -174,7 +176,9 @@ class Split(Layout):
         return (torch.cat(list(out_grad), self.axis),)
 
     @classmethod
-    def bind(cls, tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None, split_sizes: Any = None) -> Bound:
+    def bind(
+        cls, tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None, split_sizes: Any = None
+    ) -> Bound:
         given = next((value for value in (split_size_or_sections, split_size, split_sizes) if value is not None), None)
         axis = canonical_axis(dim, tensor.ndim, "Split")
         size = sizes(tensor)[axis]

@@ -71,7 +71,9 @@ class Reshape(Layout):
     def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
         (x,) = operands
         size = resolve_size(self.size, x.shape)
-        require(self, equal(product(size), product(x.shape)), f"size must have the elements of x, got [{', '.join(map(str, size))}] for {x}")
+        require(
+            self, equal(product(size), product(x.shape)), f"size must have the elements of x, got [{', '.join(map(str, size))}] for {x}"
+        )
         return size
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
@@ -196,7 +198,10 @@ def _all_transposed(input: Any) -> Bound:
 @alias("movedim moveaxis")
 def _movedim(input: Any, source: Any, destination: Any) -> Bound:
     rank = input.ndim
-    origins, goals = ([canonical_axis(axis, rank, "movedim") for axis in (given if isinstance(given, (tuple, list)) else (given,))] for given in (source, destination))
+    origins, goals = (
+        [canonical_axis(axis, rank, "movedim") for axis in (given if isinstance(given, (tuple, list)) else (given,))]
+        for given in (source, destination)
+    )
     left = iter([axis for axis in range(-rank, 0) if axis not in origins])
     where = dict(zip(goals, origins, strict=True))
     return Permute.of([where[axis] if axis in where else next(left) for axis in range(-rank, 0)]), [input]

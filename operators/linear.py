@@ -159,7 +159,18 @@ class AddMatMul(Operator):
         return (torch.addmm if a.ndim == 2 else torch.baddbmm)(bias, a, b, beta=beta, alpha=alpha)
 
     @classmethod
-    def bind(cls, input: Any, mat1: Any = None, mat2: Any = None, *, beta: Any = 1, alpha: Any = 1, batch1: Any = None, batch2: Any = None, out: Any = None) -> Bound:
+    def bind(
+        cls,
+        input: Any,
+        mat1: Any = None,
+        mat2: Any = None,
+        *,
+        beta: Any = 1,
+        alpha: Any = 1,
+        batch1: Any = None,
+        batch2: Any = None,
+        out: Any = None,
+    ) -> Bound:
         refuse(cls, out=out)
         return cls(), [input, batch1 if mat1 is None else mat1, batch2 if mat2 is None else mat2, beta, alpha]
 
@@ -231,7 +242,9 @@ class Einsum(Operator):
             others = [(terms[k], operands[k]) for k in range(len(terms)) if k != position]
             given = set(out).union(*(other for other, _ in others))
             kept = "".join(letter for letter in letters if letter in given)
-            part = torch.einsum(",".join([out, *(other for other, _ in others)]) + "->" + kept, out_grad, *(operand for _, operand in others))
+            part = torch.einsum(
+                ",".join([out, *(other for other, _ in others)]) + "->" + kept, out_grad, *(operand for _, operand in others)
+            )
             whole = tuple(found[letter] for letter in letters)
             spread = tuple(found[letter] if letter in given else 1 for letter in letters)
             gradients.append(part.reshape(spread).expand(whole))
@@ -280,4 +293,3 @@ def _tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Bound:
     right = [left[axes[0][axes[1].index(axis)]] if axis in axes[1] else next(letters) for axis in range(b.ndim)]
     kept = [letter for letter in left if letter not in right] + [letter for letter in right if letter not in left]
     return Einsum(f"{''.join(left)},{''.join(right)}->{''.join(kept)}"), [a, b]
-

@@ -80,7 +80,9 @@ class MeanSquaredError(Loss):
         return reduce_to(by_offset, x), reduce_to(-by_offset, target)
 
     @classmethod
-    def bind(cls, input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: Any = "mean", weight: Any = None) -> Bound:
+    def bind(
+        cls, input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: Any = "mean", weight: Any = None
+    ) -> Bound:
         if isinstance(size_average, int) and not isinstance(size_average, bool):
             reduction, size_average = size_average, None
         refuse(cls, size_average=size_average, reduce=reduce, weight=weight)
@@ -222,4 +224,3 @@ class CrossEntropyOfProbabilities(Loss):
             scale = scale / product(removed(tuple(x.shape), axis))
         by_x = x.softmax(axis) * target.sum(axis, keepdim=True) - target
         return scale * by_x, -scale * x.log_softmax(axis)
-

@@ -203,9 +203,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "minimum": _minimum,
     "power": _guarded(lambda a, b: a**b),
     "floor_divide": lambda a, b: a // b if b else _divide(a, b),
-    "trunc_divide": lambda a, b: math.trunc(a / b) if isinstance(a, float) or isinstance(b, float) else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    "trunc_divide": lambda a, b: (
+        math.trunc(a / b) if isinstance(a, float) or isinstance(b, float) else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    ),
     "remainder": lambda a, b: a - b * (a // b) if b else math.nan,
-    "trunc_remainder": lambda a, b: math.fmod(a, b) if isinstance(a, float) or isinstance(b, float) else abs(a) % abs(b) * (-1 if a < 0 else 1),
+    "trunc_remainder": lambda a, b: (
+        math.fmod(a, b) if isinstance(a, float) or isinstance(b, float) else abs(a) % abs(b) * (-1 if a < 0 else 1)
+    ),
     "bitwise_and": lambda a, b: a & b,
     "bitwise_or": lambda a, b: a | b,
     "bitwise_xor": lambda a, b: a ^ b,

@@ -94,9 +94,17 @@ class BatchNorm(Normalisation):
         self.check_channels(x, mean, var, weight, bias)
         require(self, self.training or (mean is not None and var is not None), "running statistics must be given outside training")
         if self.training:
-            require(self, at_least_zero(product(x.shape) - 2 * x.shape[1]), f"there must be more than one element per channel in training, got {x}")
+            require(
+                self,
+                at_least_zero(product(x.shape) - 2 * x.shape[1]),
+                f"there must be more than one element per channel in training, got {x}",
+            )
         first = TensorType(x.shape, self.dtype(x))
-        return (first, TensorType(mean.shape, mean.dtype), TensorType(var.shape, var.dtype)) if self.training and mean is not None else (first,)
+        return (
+            (first, TensorType(mean.shape, mean.dtype), TensorType(var.shape, var.dtype))
+            if self.training and mean is not None
+            else (first,)
+        )
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
         x, running_mean, running_var, weight, bias, momentum, eps = operands
@@ -215,7 +223,9 @@ class LayerNorm(OverLastAxes):
         return by_x, None if weight is None else _sum(out_grad * normal, rows), None if bias is None else _sum(out_grad, rows), None
 
     @classmethod
-    def bind(cls, input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5, cudnn_enable: bool = True) -> Bound:
+    def bind(
+        cls, input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5, cudnn_enable: bool = True
+    ) -> Bound:
         result = cls(len(tuple(normalized_shape)))
         result.check_size(input, normalized_shape)
         return result, [input, weight, bias, eps]

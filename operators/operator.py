@@ -379,7 +379,29 @@ def pair(value: Any) -> tuple[Any, Any]:
 
 
 __all__ = [
-    "Alias", "Applied", "Effect", "OPERATORS", "Operator", "ShapeError", "TensorType", "Unsupported", "alias", "all_of", "any_of", "broadcast",
-    "broadcast_index", "canonical_axis", "collecting_obligations", "is_known_equal", "kind_of", "mutates", "operator",
-    "operator_for", "pair", "promote", "require", "torch_dtype", "torch_name",
-]  # fmt: skip
+    "Alias",
+    "Applied",
+    "Effect",
+    "OPERATORS",
+    "Operator",
+    "ShapeError",
+    "TensorType",
+    "Unsupported",
+    "alias",
+    "all_of",
+    "any_of",
+    "broadcast",
+    "broadcast_index",
+    "canonical_axis",
+    "collecting_obligations",
+    "is_known_equal",
+    "kind_of",
+    "mutates",
+    "operator",
+    "operator_for",
+    "pair",
+    "promote",
+    "require",
+    "torch_dtype",
+    "torch_name",
+]

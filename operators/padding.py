@@ -34,20 +34,34 @@ class Pad(Operator):
 
     def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
         x = operands[0]
-        require(self, len(self.padding) % 2 == 0 and len(self.padding) <= 2 * x.ndim, f"padding must be pairs for axes of x, got {self.padding} for {x}")
+        require(
+            self,
+            len(self.padding) % 2 == 0 and len(self.padding) <= 2 * x.ndim,
+            f"padding must be pairs for axes of x, got {self.padding} for {x}",
+        )
         result = []
         for axis in range(-x.ndim, 0):
             size, (before, after) = x.shape[axis], self.pair(axis)
             require(self, at_least_zero(size + before + after), f"no axis may end below 0, got {size} padded by {before} and {after}")
             if self.mode == "constant":
-                require(self, all_of(at_least_zero(size + before), at_least_zero(size + after)), f"padding may not cut off more than x, got {before}, {after} for {size}")
+                require(
+                    self,
+                    all_of(at_least_zero(size + before), at_least_zero(size + after)),
+                    f"padding may not cut off more than x, got {before}, {after} for {size}",
+                )
             elif -axis * 2 <= len(self.padding):
                 slack = {"reflect": size - 1, "circular": size}.get(self.mode)
-                require(self, all_of(at_least_zero(before), at_least_zero(after)), f"padding must not be negative, got {before} and {after}")
+                require(
+                    self, all_of(at_least_zero(before), at_least_zero(after)), f"padding must not be negative, got {before} and {after}"
+                )
                 if slack is None:
                     require(self, at_least_zero(size - 1), f"replicated axes must not be empty, got {x}")
                 else:
-                    require(self, all_of(at_least_zero(slack - before), at_least_zero(slack - after)), f"padding must be at most {slack}, got {before} and {after}")
+                    require(
+                        self,
+                        all_of(at_least_zero(slack - before), at_least_zero(slack - after)),
+                        f"padding must be at most {slack}, got {before} and {after}",
+                    )
             result.append(size + before + after)
         return tuple(result)
 

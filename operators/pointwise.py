@@ -99,11 +99,23 @@ def call(name: str, *operands: Any) -> Any:
 
     function = getattr(torch, name, None) or getattr(torch.nn.functional, name)
     if any(isinstance(operand, torch.Tensor) for operand in operands):
-        return function(*(_as_tensor(operand) if isinstance(operand, (bool, int, float)) and name in _TENSORS_ONLY else operand for operand in operands))
+        if name in _TENSORS_ONLY:
+            operands = tuple(_beside(operand, operands) for operand in operands)
+        return function(*operands)
     return function(*(_as_tensor(operand) for operand in operands)).item()
 
 
 _TENSORS_ONLY = {"maximum", "minimum", "logical_and", "logical_or", "logical_xor", "atan2", "logaddexp", "prelu"}
+
+
+def _beside(operand: Any, operands: tuple[Any, ...]) -> Any:
+    """A Python number as the tensor that promotes among the operands as the number would."""
+    import torch
+
+    if isinstance(operand, torch.Tensor):
+        return operand
+    other = next(tensor for tensor in operands if isinstance(tensor, torch.Tensor))
+    return torch.tensor(operand, dtype=torch.result_type(other, operand))
 
 
 def _as_tensor(number: Any) -> Any:

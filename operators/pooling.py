@@ -59,7 +59,9 @@ class Pooling(Operator):
                 raise Unsupported(f"{type(self).__name__}: ceil_mode needs sizes that are numbers, got {x}")
             count = floor_divide(room + s - 1, s) + 1
             last_starts_inside = (count - 1) * s < size + p
-            require(self, count >= 1 and (last_starts_inside or count >= 2), f"the window must fit into the padded input, got {x} and {self}")
+            require(
+                self, count >= 1 and (last_starts_inside or count >= 2), f"the window must fit into the padded input, got {x} and {self}"
+            )
             result.append(count if last_starts_inside else count - 1)
         return (*x.shape[:2], *result)
 
@@ -100,7 +102,14 @@ class MaxPool(Pooling):
 
     @classmethod
     def bind(
-        cls, input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False
+        cls,
+        input: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
     ) -> tuple[Operator, Sequence[Any]]:
         if return_indices or input.ndim != cls.axes + 2:
             raise Unsupported(f"{cls.__name__}: indices, or x of other than {cls.axes + 2} axes, are not covered")
@@ -153,7 +162,14 @@ class AveragePool(Pooling):
 
     @classmethod
     def bind(
-        cls, input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None
+        cls,
+        input: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: Any = None,
     ) -> tuple[Operator, Sequence[Any]]:
         if input.ndim != cls.axes + 2:
             raise Unsupported(f"{cls.__name__}: x must have {cls.axes + 2} axes, got {input.ndim}")
@@ -253,3 +269,10 @@ class AvgPool3d(AveragePool):
     include_padding: bool = True
     divisor: Dim | None = None
     axes: ClassVar[int] = 3
+
+    def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
+        """torch's kernel for three axes also asks that the window fits without the padding."""
+        result = super().shape(*operands)
+        for size, k in zip(operands[0].shape[2:], self.kernel, strict=True):
+            require(self, at_least_zero(size - k), f"the window must fit into x, got {operands[0]} and {self}")
+        return result

@@ -101,4 +101,3 @@ class Normal(Draw):
 
     size: tuple[Dim, ...]
     type: str = "float32"
-

@@ -60,8 +60,16 @@ class Reduction(Operator):
     def run(self, *tensors: Any) -> Any:
         import torch
 
-        (x,) = tensors
-        return getattr(torch, self.onto)(x, dim=self.axes, keepdim=self.keep) if x.ndim else getattr(torch, self.onto)(x, dim=())
+        x, axes, keep = self.with_an_axis(tensors[0])
+        return getattr(torch, self.onto)(x, dim=axes, keepdim=keep)
+
+    def with_an_axis(self, x: Any) -> tuple[Any, tuple[int, ...], bool]:
+        """x, axes and `keepdim` for torch's function, which takes no axes to mean all: x gets an axis of 1 to reduce instead."""
+        return (x, self.axes, self.keep) if self.axes else (x.unsqueeze(-1), (-1,), False)
+
+    def over_axes(self, word: str, x: Any) -> Any:
+        """x reduced over the axes, which are kept, by torch's `word` (which takes no axes to mean all)."""
+        return getattr(x, word)(self.axes, keepdim=True) if self.axes else x
 
     def spread(self, y: Any, x: Any) -> Any:
         """A result-shaped tensor expanded back over the reduced axes."""
@@ -135,9 +143,8 @@ class ReduceExtreme(Reduction):
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
         (x,) = operands
-        best = x == self.spread(self.run(x) if not hasattr(x, "graph") else getattr(x, self.onto)(self.axes, self.keep), x)
-        share = best.to(x.dtype)
-        return (self.spread(out_grad, x) * share / share.sum(self.axes, keepdim=True),)
+        best = (x == self.over_axes(self.onto, x)).to(x.dtype)
+        return (self.spread(out_grad, x) * best / self.over_axes("sum", best),)
 
 
 @operator(torch="amax", onnx="ReduceMax")
@@ -176,19 +183,24 @@ class Product(Reduction):
     def run(self, *tensors: Any) -> Any:
         import torch
 
-        (x,) = tensors
-        for axis in self.axes:
+        x, axes, keep = self.with_an_axis(tensors[0])
+        for axis in axes:
             x = torch.prod(x, axis, keepdim=True)
-        if not self.axes:
-            x = x.to(torch.int64) if not (x.is_floating_point() or x.is_complex()) else x
-        return x.reshape(without(x.shape, self.axes, self.keep))
+        return x.reshape(without(x.shape, axes, keep))
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        """Of each element: the product of the others."""
+        import torch
+
         (x,) = operands
-        whole = x
-        for axis in self.axes:
-            whole = whole.prod(axis, keepdim=True)
-        return (self.spread(out_grad, x) * whole / x,)
+        if not self.axes:
+            return (out_grad,)
+        count, last = self.count(x), tuple(range(-len(self.axes), 0))
+        rows = x.movedim(self.axes, last).flatten(-len(self.axes))
+        same = torch.eye(count, dtype=torch.bool)
+        others = torch.where(same, 1.0, rows.unsqueeze(-2)).prod(-1)
+        moved = x.movedim(self.axes, last).shape
+        return (self.spread(out_grad, x) * others.reshape(moved).movedim(last, self.axes),)
 
 
 class Spread(Reduction):
@@ -217,7 +229,8 @@ class Spread(Reduction):
     def run(self, *tensors: Any) -> Any:
         import torch
 
-        return getattr(torch, self.onto)(tensors[0], dim=self.axes, correction=self.correction, keepdim=self.keep)
+        x, axes, keep = self.with_an_axis(tensors[0])
+        return getattr(torch, self.onto)(x, dim=axes, correction=self.correction, keepdim=keep)
 
     @classmethod
     def bind(
@@ -246,8 +259,8 @@ class Variance(Spread):
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
         (x,) = operands
-        centred = x - x.mean(self.axes, keepdim=True)
-        return (self.spread(out_grad, x) * 2 * centred / self.divisor(x),)
+        centred = x - self.over_axes("mean", x)
+        return (self.spread(out_grad, x) * 2 * centred / (self.count(x) - self.correction),)
 
 
 @operator(torch="std")
@@ -264,9 +277,12 @@ class StandardDeviation(Spread):
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
         (x,) = operands
-        centred = x - x.mean(self.axes, keepdim=True)
-        deviation = ((centred * centred).sum(self.axes, keepdim=True) / self.divisor(x)).sqrt()
-        return (self.spread(out_grad, x) * centred / (deviation * self.divisor(x)),)
+        import torch
+
+        centred, divisor = x - self.over_axes("mean", x), self.divisor(x)
+        deviation = (self.over_axes("sum", centred * centred) / divisor).sqrt()
+        slope = torch.where(deviation == 0, 0.0, centred / (deviation * divisor))
+        return (self.spread(out_grad, x) * slope,)
 
 
 @alias("var_mean std_mean")
@@ -278,6 +294,8 @@ class Quantifier(Reduction):
     """A statement about all elements; a number is true when it is not 0."""
 
     def dtype(self, *operands: TensorType) -> str:
+        if operands[0].dtype == "uint8":
+            raise ShapeError(f"{type(self).__name__}: uint8 is not covered (torch gives uint8 back), got {operands[0]}")
         return "bool"
 
     def failures(self, at: tuple[Any, ...], x: Any, wanted: bool) -> Any:
@@ -288,12 +306,6 @@ class Quantifier(Reduction):
             return convert(truth if wanted else apply("not", truth), "bool", "int64")
 
         return over(total, x.shape, self.axes, at, self.keep, count)
-
-    def run(self, *tensors: Any) -> Any:
-        import torch
-
-        (x,) = tensors
-        return getattr(torch, self.onto)(x, dim=self.axes, keepdim=self.keep) if self.axes else x != 0
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
         return (None,)
@@ -347,7 +359,9 @@ class Cumsum(Operator):
             return to_kind(x[at], x.dtype, kind)
         return total(
             x.shape[self.axis],
-            lambda i: when(at_least_zero(at[self.axis] - i), lambda: to_kind(x[replaced(at, self.axis, i)], x.dtype, kind), lambda: as_value(0)),
+            lambda i: when(
+                at_least_zero(at[self.axis] - i), lambda: to_kind(x[replaced(at, self.axis, i)], x.dtype, kind), lambda: as_value(0)
+            ),
         )
 
     def run(self, *tensors: Any) -> Any:
@@ -387,13 +401,15 @@ class EuclideanNorm(Reduction):
     def run(self, *tensors: Any) -> Any:
         import torch
 
-        (x,) = tensors
-        return torch.linalg.vector_norm(x, 2, self.axes, self.keep) if self.axes else x.abs()
+        x, axes, keep = self.with_an_axis(tensors[0])
+        return torch.linalg.vector_norm(x, 2, axes, keep)
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
         (x,) = operands
-        norm = (x * x).sum(self.axes, keepdim=True).sqrt()
-        return (self.spread(out_grad, x) * x / norm,)
+        import torch
+
+        norm = self.over_axes("sum", x * x).sqrt()
+        return (self.spread(out_grad, x) * torch.where(norm == 0, 0.0, x / norm),)
 
     @classmethod
     def bind(
@@ -404,4 +420,3 @@ class EuclideanNorm(Reduction):
         if order not in (2, "fro"):
             raise Unsupported(f"EuclideanNorm: only order 2 is covered, got {order}")
         return cls(axes_of(dim, input.ndim, "EuclideanNorm"), bool(keepdim)), [input]
-

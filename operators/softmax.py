@@ -126,7 +126,7 @@ class LogSumExp(Reduction):
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
         (x,) = operands
-        return (self.spread(out_grad, x) * (x - x.logsumexp(self.axes, keepdim=True)).exp(),)
+        return (self.spread(out_grad, x) * (x - self.over_axes("logsumexp", x)).exp(),)
 
     @classmethod
     def bind(cls, input: Any, dim: Any = None, keepdim: bool = False, **named: Any) -> Bound:

@@ -92,5 +92,7 @@ class Full(Operator):
         import torch
 
         if dtype is None:
-            dtype = torch.bool if isinstance(fill_value, bool) else torch.int64 if isinstance(fill_value, int) else torch.get_default_dtype()
+            dtype = (
+                torch.bool if isinstance(fill_value, bool) else torch.int64 if isinstance(fill_value, int) else torch.get_default_dtype()
+            )
         return cls(tuple(size), str(dtype).removeprefix("torch.")), [fill_value]

@@ -37,7 +37,15 @@ def expressions(draw: st.DrawFn, depth: int = 3) -> Dim:
     divisor = draw(st.integers(1, 4))
     return draw(
         st.sampled_from(
-            [left + right, left - right, left * right, floor_divide(left, divisor), remainder(left, divisor), larger(left, right), smaller(left, right)]
+            [
+                left + right,
+                left - right,
+                left * right,
+                floor_divide(left, divisor),
+                remainder(left, divisor),
+                larger(left, right),
+                smaller(left, right),
+            ]
         )
     )
 
