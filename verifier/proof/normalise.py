@@ -56,10 +56,23 @@ def assemble(bound: Sequence[Index], guards: Iterable[Truth], factors: Iterable[
     powers, others = combine(factors, kept)
     if powers is None:
         return Value({})
-    result = _summed(tuple(bound), kept, powers)
+    if not others:
+        return _summed(tuple(bound), kept, powers)
+    return _bound_over(tuple(bound), kept, powers, others)
+
+
+def _bound_over(bound: tuple[Index, ...], guards: Iterable[Truth], powers: dict[Factor, int], others: Iterable[Value]) -> Value:
+    """Σ over bound of Π [guard] · Π factor^power · Π others: multiplied out before anything is summed."""
+    inner = Value({Product((), frozenset(), sorted_factors(powers)): Fraction(1)})
     for other in others:
-        result = multiply(other, result)
-    return result
+        inner = multiply(inner, other)
+    given = list(guards)
+    result: dict[Product, Fraction] = {}
+    for product, coefficient in inner.terms.items():
+        if set(product.bound) & set(bound):
+            product = product.renamed()
+        accumulate(result, assemble((*bound, *product.bound), [*given, *product.guards], product.factors), coefficient)
+    return Value(result)
 
 
 def _summed(bound: tuple[Index, ...], guards: frozenset[Formula], powers: dict[Factor, int]) -> Value:
@@ -106,23 +119,12 @@ def _with_replacement(bound: tuple[Index, ...], guards: frozenset[Formula], powe
             plain.append((value.factor, power))
         else:
             changed.append((value, power))
-    result = assemble(bound, new_guards, plain)
-    for value, power in changed:
-        result = multiply_inside(result, value, power)
-    return result
-
-
-def multiply_inside(result: Value, value: Value, power: int) -> Value:
-    """result · value^power where value may mention bound indices of result's products."""
-    for _ in range(power):
-        total: dict[Product, Fraction] = {}
-        for p, a in result.terms.items():
-            for q, b in value.terms.items():
-                if set(q.bound) & (set(p.bound) | p.mentioned):
-                    q = q.renamed()
-                accumulate(total, assemble((*p.bound, *q.bound), [*p.guards, *q.guards], [*p.factors, *q.factors]), a * b)
-        result = Value(total)
-    return result
+    if not changed:
+        return assemble(bound, new_guards, plain)
+    merged: dict[Factor, int] = {}
+    for factor, power in plain:
+        merged[factor] = merged.get(factor, 0) + power
+    return _bound_over(bound, new_guards, merged, [value for value, power in changed for _ in range(power)])
 
 
 def _counted(bound: tuple[Index, ...], guards: frozenset[Formula], powers: dict[Factor, int]) -> Value | None:
