@@ -14,7 +14,6 @@ from rewright.files import beside, json_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from costs.roofline import Cost
     from graphs.graph import Graph
     from rewright.optimization import Result
     from search.searching import Progress
@@ -27,7 +26,7 @@ def optimize(
         typer.Argument(
             metavar="MODEL",
             show_default=False,
-            help="file.py:factory or package.module:factory (a callable: a module, or a pair of it and its example inputs), or a .pt2 file.",
+            help="file.py:factory or package.module:factory (it returns a module, or a pair of it and example inputs), or a .pt2 file.",
         ),
     ],
     device: Annotated[str, typer.Option(help="The device to optimise for.")] = "h100",
@@ -93,28 +92,14 @@ def _optimised(model: str, **options: Any) -> Result:
 
 def show(result: Result, console: Console) -> None:
     """Print the steps and the figures of a result."""
-    from rich.table import Table
-    from rich.text import Text
+    from rewright.tables import step_table
 
-    table = Table("", "step", "place", title=f"{result.objective} on {result.device}, kernels {result.kernels}", title_justify="left")
-    for heading in ("µs", "GFLOP", "MB moved", "kernels", "change"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
-    table.add_row("", Text("the model as it is"), "", *_figures(result.before), "", "")
-    for number, step in enumerate(result.steps, 1):
-        change = result.figure(step.cost_after) / result.figure(step.cost_before) - 1 if result.figure(step.cost_before) else 0.0
-        mark = Text("regression", style="bold yellow") if step.regression else ""
-        table.add_row(str(number), Text(step.rule), Text(step.place), *_figures(step.cost_after), f"{change:+.1%}", mark)
-    console.print(table)
+    console.print(step_table(result))
     errors = ", ".join(f"{error:.1e} ({name})" for name, error in result.max_error.items())
     console.print(f"{result.gain:.2f}x by {result.objective}: {result.before} -> {result.after}")
     console.print(f"largest error {errors}; {len(result.steps)} steps in {result.seconds:.1f} s")
     for name, verdict in sorted(result.certificates.items()):
         console.print(f"  {name}: {verdict.status}, {verdict.scope}", soft_wrap=True)
-
-
-def _figures(cost: Cost) -> tuple[str, ...]:
-    return f"{cost.time * 1e6:,.1f}", f"{cost.flops / 1e9:,.2f}", f"{cost.bytes / 1e6:,.1f}", f"{cost.kernels:,}"
 
 
 def _save(graph: Graph, path: Path) -> None:

@@ -14,8 +14,6 @@ from rewright.files import json_text
 from rewright.reports import Entry, exit_status, github, junit, markdown
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from rewright.verification import Request, Target
 
 
@@ -80,8 +78,10 @@ def _verdicts(targets: Sequence[Target], request: Request, jobs: int) -> list[En
 
 
 def _show(entries: Sequence[Entry], require_proof: bool, show_proof: bool, quiet: bool) -> None:
+    from rewright.tables import verdict_table
+
     console = messages() if quiet else output()
-    console.print(_table(entries))
+    console.print(verdict_table(entries))
     for entry in entries:
         if entry.problem(require_proof):
             console.rule(style="red")
@@ -93,23 +93,6 @@ def _show(entries: Sequence[Entry], require_proof: bool, show_proof: bool, quiet
     for entry in entries:
         counts[entry.status] = counts.get(entry.status, 0) + 1
     console.print(f"{len(entries)} rules: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
-
-
-_COLOURS = {"PROVED": "green", "PROVED_BOUNDED": "green", "TESTED": "cyan", "TRIVIAL": "yellow", "UNDECIDED": "yellow"}
-
-
-def _table(entries: Sequence[Entry]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("rule", "verdict", "scope or reason", "equality")
-    table.add_column("seconds", justify="right")
-    for entry in entries:
-        verdict = entry.verdict
-        status = Text(entry.status, style=_COLOURS.get(entry.status, "bold red"))
-        words = verdict["scope"] if entry.status in ("PROVED", "PROVED_BOUNDED", "TESTED") else verdict["reason"]
-        table.add_row(Text(entry.name), status, Text(str(words)), Text(str(verdict["equality"])), f"{verdict['seconds']:.2f}")
-    return table
 
 
 def _write_scripts(entries: Sequence[Entry], folder: Path) -> None:

@@ -1,0 +1,50 @@
+"""Rich tables of verdicts and of optimisations, for the terminal. Names are printed as they are, never as markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from rewright.reports import Entry
+
+if TYPE_CHECKING:
+    from costs.roofline import Cost
+    from rewright.optimization import Result
+
+_COLOURS = {"PROVED": "green", "PROVED_BOUNDED": "green", "TESTED": "cyan", "TRIVIAL": "yellow", "UNDECIDED": "yellow"}
+
+
+def verdict_table(entries: Sequence[Entry]) -> Table:
+    """A row per rule: its verdict, and the scope in which it holds or the reason why not."""
+    table = Table("rule", "verdict", "scope or reason", "equality")
+    table.add_column("seconds", justify="right")
+    for entry in entries:
+        verdict = entry.verdict
+        status = Text(entry.status, style=_COLOURS.get(entry.status, "bold red"))
+        words = verdict["scope"] if entry.status in ("PROVED", "PROVED_BOUNDED", "TESTED") else verdict["reason"]
+        table.add_row(
+            Text(entry.name, overflow="fold"), status, Text(str(words)), Text(str(verdict["equality"])), f"{verdict['seconds']:.2f}"
+        )
+    return table
+
+
+def step_table(result: Result) -> Table:
+    """A row per step of an optimisation, with the figures after it; steps that made things worse are marked."""
+    table = Table("", "step", "place", title=f"{result.objective} on {result.device}, kernels {result.kernels}", title_justify="left")
+    for heading in ("µs", "GFLOP", "MB moved", "kernels", "change"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("")
+    table.add_row("", Text("the model as it is"), "", *_figures(result.before), "", "")
+    for number, step in enumerate(result.steps, 1):
+        before = result.figure(step.cost_before)
+        change = f"{result.figure(step.cost_after) / before - 1:+.1%}" if before else ""
+        mark = Text("regression", style="bold yellow") if step.regression else ""
+        table.add_row(str(number), Text(step.rule), Text(step.place), *_figures(step.cost_after), change, mark)
+    return table
+
+
+def _figures(cost: Cost) -> tuple[str, ...]:
+    return f"{cost.time * 1e6:,.1f}", f"{cost.flops / 1e9:,.2f}", f"{cost.bytes / 1e6:,.1f}", f"{cost.kernels:,}"
