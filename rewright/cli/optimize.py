@@ -66,13 +66,12 @@ def optimize(
 
 
 def _optimised(model: str, **options: Any) -> Result:
-    from graphs.load import LoadError, load_model
-
     from costs.devices import UnknownDeviceError
     from costs.kernels import UnknownPolicyError
     from costs.roofline import CostError
     from graphs.capture import CaptureError
     from graphs.emit import EmitError
+    from graphs.load import LoadError, load_model
     from rewright.optimization import optimize as optimised
     from search.objective import UnknownObjectiveError
     from verifier.store import StoreError
