@@ -1,0 +1,167 @@
+"""What kept equations derive: an e-graph over the candidates' terms (equality saturation at bounded depth).
+
+Assumes: every kept equation holds for all values of its variables of each sort. Source: Nelson and Oppen 1980 (congruence closure);
+Willsey et al. 2021, egg;
+Nandi et al. 2021, Ruler (shrinking candidates by saturation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rewrites.generator.terms import Term
+from rewrites.generator.vocabulary import OPERATIONS
+
+Node = tuple[str, tuple[int, ...]]
+Substitution = dict[str, int]
+
+
+class EGraph:
+    """Classes of terms closed under congruence; a class is a number."""
+
+    def __init__(self) -> None:
+        self._parent: list[int] = []
+        self._of: dict[Node, int] = {}
+        self.nodes: dict[int, set[Node]] = {}
+        self._users: dict[int, list[tuple[Node, int]]] = {}
+        self._sorts: dict[int, frozenset[str]] = {}
+        self._pending: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def find(self, number: int) -> int:
+        """The class that stands for the class of this number."""
+        while self._parent[number] != number:
+            self._parent[number] = self._parent[self._parent[number]]
+            number = self._parent[number]
+        return number
+
+    def canonical(self, node: Node) -> Node:
+        """The node over representatives, commutative operands in order."""
+        children = tuple(self.find(child) for child in node[1])
+        operation = OPERATIONS.get(node[0])
+        if operation is not None and operation.commutative:
+            children = tuple(sorted(children))
+        return node[0], children
+
+    def add(self, term: Term) -> int:
+        """The class of a term."""
+        made: dict[int, int] = {}
+        for part in term:
+            made[part.number] = self.add_node((part.operation, tuple(made[child.number] for child in part.children)))
+        return made[term.number]
+
+    def lookup(self, node: Node) -> int | None:
+        """The class of a node that is already there."""
+        found = self._of.get(self.canonical(node))
+        return None if found is None else self.find(found)
+
+    def add_node(self, node: Node) -> int:
+        """The class of a node, new when it is not there."""
+        node = self.canonical(node)
+        found = self._of.get(node)
+        if found is not None:
+            return self.find(found)
+        number = len(self._parent)
+        self._parent.append(number)
+        self._of[node] = number
+        self.nodes[number] = {node}
+        for child in node[1]:
+            self._users.setdefault(child, []).append((node, number))
+        return number
+
+    def union(self, left: int, right: int) -> bool:
+        """Merge two classes (and, by congruence, what follows); whether anything changed."""
+        self._pending.append((left, right))
+        changed = False
+        while self._pending:
+            a, b = map(self.find, self._pending.pop())
+            if a == b:
+                continue
+            changed = True
+            if len(self._users.get(a, ())) < len(self._users.get(b, ())):
+                a, b = b, a
+            self._parent[b] = a
+            self.nodes[a] |= self.nodes.pop(b)
+            for node, number in self._users.pop(b, []):
+                fresh = self.canonical(node)
+                known = self._of.setdefault(fresh, number)
+                self._users.setdefault(a, []).append((fresh, number))
+                if self.find(known) != self.find(number):
+                    self._pending.append((known, number))
+        return changed
+
+    def matches(self, pattern: Term) -> Iterator[tuple[int, Substitution]]:
+        """Every class that contains an instance of the pattern, with what its inputs stand for."""
+        if pattern.is_input:
+            return
+        for (name, children), number in list(self._of.items()):
+            if name == pattern.operation:
+                for substitution in self._match_children(pattern, children, {}):
+                    yield self.find(number), substitution
+
+    def _match(self, pattern: Term, number: int, known: Substitution) -> Iterator[Substitution]:
+        number = self.find(number)
+        if pattern.is_input:
+            bound = known.get(pattern.operation)
+            if bound is None:
+                yield {**known, pattern.operation: number}
+            elif self.find(bound) == number:
+                yield known
+            return
+        for name, children in list(self.nodes[number]):
+            if name == pattern.operation:
+                yield from self._match_children(pattern, children, known)
+
+    def _match_children(self, pattern: Term, children: tuple[int, ...], known: Substitution) -> Iterator[Substitution]:
+        operation = OPERATIONS.get(pattern.operation)
+        orders = [children, children[::-1]] if operation is not None and operation.commutative else [children]
+        for order in orders:
+            partial = [known]
+            for child, number in zip(pattern.children, order, strict=True):
+                partial = [found for one in partial for found in self._match(child, number, one)]
+            yield from partial
+
+    def instance(self, pattern: Term, substitution: Substitution, *, create: bool) -> int | None:
+        """The class of the pattern's instance; None when it is not there and not to be created."""
+        made: dict[int, int] = {}
+        for part in pattern:
+            if part.is_input:
+                made[part.number] = substitution[part.operation]
+                continue
+            node = part.operation, tuple(made[child.number] for child in part.children)
+            found = self.add_node(node) if create else self.lookup(node)
+            if found is None:
+                return None
+            made[part.number] = found
+        return made[pattern.number]
+
+
+def saturate(graph: EGraph, equations: Iterable[tuple[Term, Term]], rounds: int, most_nodes: int, *, create: bool = False) -> None:
+    """Apply the equations in both directions; with `create`, terms that are not there are made (up to `most_nodes`)."""
+    equations = list(equations)
+    for _ in range(rounds):
+        changed = False
+        for left, right in equations:
+            for source, target in ((left, right), (right, left)):
+                if not set(target.inputs) <= set(source.inputs):
+                    continue
+                for number, substitution in list(graph.matches(source)):
+                    found = graph.instance(target, substitution, create=create and len(graph) < most_nodes)
+                    if found is not None and graph.find(found) != graph.find(number):
+                        changed |= graph.union(found, number)
+        if not changed:
+            return
+
+
+def derivable(equation: tuple[Term, Term], kept: Iterable[tuple[Term, Term]], rounds: int = 2, most_nodes: int = 2_000) -> bool:
+    """Whether a few rounds of the kept equations make both sides equal."""
+    graph = EGraph()
+    left, right = graph.add(equation[0]), graph.add(equation[1])
+    kept = list(kept)
+    for _ in range(rounds):
+        saturate(graph, kept, 1, most_nodes, create=True)
+        if graph.find(left) == graph.find(right):
+            return True
+    return False
