@@ -21,6 +21,9 @@ class ConditionError(RuntimeError):
 def failed_condition(match: Match, host: Host) -> str | None:
     """The first condition that does not hold at the match, with what it was given."""
     for condition in match.rule.requires:
+        unknown = [name for name in condition.names if name not in match.bindings and name not in match.dims]
+        if unknown:
+            return f"the condition \"{condition.sentence}\" needs {unknown[0]}, which is not determined"
         sizes = speaks_of_sizes(match.rule, condition)
         reason = _size_condition(match, condition) if sizes else _value_condition(match, host, condition)
         if reason is not None:

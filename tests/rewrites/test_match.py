@@ -673,3 +673,23 @@ def test_a_naive_rewrite_of_a_shared_intermediate_would_be_wrong():
     graph = build(function, inputs)
     after = rewrite_once(ReluTwice, graph, inputs)
     assert_equal(list(function(**inputs)), run(after, inputs))
+
+
+def test_a_condition_on_a_size_that_is_not_determined_does_not_hold():
+    class EvenChannels(Rule):
+        """Relu of relu is relu for an even number of channels in each group."""
+
+        source = "idempotence"
+        requires = [Requires("channels are even", lambda c: c % 2 == 0)]
+
+        def pattern(x: Float[Tensor, "groups*c"], y: Float[Tensor, "groups"]):
+            return torch.relu(torch.relu(x)).sum() + y
+
+        def replacement(x, y):
+            return torch.relu(x).sum() + y
+
+    function = lambda x, y: torch.relu(torch.relu(x)).sum() + y  # noqa: E731
+    assert len(matches(EvenChannels, build(function, {"x": draw(8), "y": draw(4)}))) == 1
+    graph = build(function, {"x": draw(0), "y": draw(0)})
+    assert not matches(EvenChannels, graph)
+    assert any("needs c, which is not determined" in miss.reason for miss in explain(EvenChannels, graph))
