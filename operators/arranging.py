@@ -9,6 +9,7 @@ from operators.axes import axes_of, replaced, sizes
 from operators.expressions import Dim, at_least_zero, plain
 from operators.meaning import constant, unravel, when, within
 from operators.operator import Operator, TensorType, Unsupported, canonical_axis, is_known_equal, operator, require
+from operators.pointwise import concrete
 
 Bound = tuple[Operator, Sequence[Any]]
 
@@ -215,7 +216,7 @@ class Triangle(Operator):
     def run(self, *tensors: Any) -> Any:
         import torch
 
-        return (torch.triu if self.upper else torch.tril)(tensors[0], self.diagonal)
+        return (torch.triu if self.upper else torch.tril)(tensors[0], concrete(self.diagonal))
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
         return ((out_grad.triu if self.upper else out_grad.tril)(self.diagonal),)

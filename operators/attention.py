@@ -94,7 +94,7 @@ class Attention(Operator):
         return when(compare("==", whole, constant(0)), lambda: constant(0), attended) if boolean else attended()
 
     def flops(self, *operands: TensorType) -> Dim:
-        query, key, value = operands[:3]
+        query, key = operands[:2]
         *batch, rows, width = self.shape(*operands)
         scores = product(batch) * rows * key.shape[-2]
         return scores * (2 * query.shape[-1] + 2 * width + 3)

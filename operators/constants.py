@@ -9,7 +9,7 @@ from operators.axes import sizes
 from operators.expressions import Dim, Expression, at_least_zero, equal, floor_divide, plain
 from operators.meaning import as_value, constant, convert, when
 from operators.operator import Operator, TensorType, Unsupported, alias, operator, require, torch_dtype
-from operators.pointwise import default_dtype, dtype_of, refuse
+from operators.pointwise import concrete, default_dtype, dtype_of, refuse
 from operators.sources import Full
 
 Bound = tuple[Operator, Sequence[Any]]
@@ -99,7 +99,7 @@ class Arange(Source):
     def run(self, *tensors: Any) -> Any:
         import torch
 
-        return torch.arange(self.start, self.stop, self.step, dtype=torch_dtype(self.type))
+        return torch.arange(*concrete((self.start, self.stop, self.step)), dtype=torch_dtype(self.type))
 
     @classmethod
     def bind(cls, *args: Any, dtype: Any = None, **named: Any) -> Bound:
@@ -134,7 +134,7 @@ class Eye(Source):
     def run(self, *tensors: Any) -> Any:
         import torch
 
-        return torch.eye(self.rows, self.columns, dtype=torch_dtype(self.type))
+        return torch.eye(*concrete((self.rows, self.columns)), dtype=torch_dtype(self.type))
 
     @classmethod
     def bind(cls, n: Any, m: Any = None, *, dtype: Any = None, out: Any = None, **layout: Any) -> Bound:

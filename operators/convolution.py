@@ -109,7 +109,7 @@ class Convolution(ConvolutionBase):
             result.append(floor_divide(room, s) + 1)
         return (n, out_channels, *result)
 
-    def element(self, at: tuple[Any, ...], x: Any, weight: Any, bias: Any = None, output: int = 0) -> Any:
+    def element(self, at: tuple[Any, ...], x: Any, weight: Any, bias: Any = None, *, output: int = 0) -> Any:
         n, o, *positions = at
         per_group, *kernel = weight.shape[1:]
 
@@ -230,7 +230,7 @@ class ConvolutionTranspose(ConvolutionBase):
             result.append(out)
         return (n, out_channels, *result)
 
-    def element(self, at: tuple[Any, ...], x: Any, weight: Any, bias: Any = None, output: int = 0) -> Any:
+    def element(self, at: tuple[Any, ...], x: Any, weight: Any, bias: Any = None, *, output: int = 0) -> Any:
         n, o, *positions = at
         in_channels, per_group, *kernel = weight.shape
         each = floor_divide(in_channels, self.groups)

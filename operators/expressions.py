@@ -305,7 +305,8 @@ def divide_exactly(numerator: Dim, denominator: Dim) -> Dim | None:
         if coefficient % factor:
             return None
         result[tuple(rest)] = coefficient // factor
-    return top._wrap(result)  # noqa: SLF001
+    quotient: Dim = top._wrap(result)
+    return quotient
 
 
 def _divide_by_polynomial(top: Expression, bottom: Expression) -> Dim | None:
@@ -350,7 +351,8 @@ def floor_divide(numerator: Dim, denominator: Dim) -> Dim:
         return whole + rest // denominator
     if isinstance(rest, int) and rest == 0:
         return whole
-    return whole + Expression.of(Quotient(Expression.of(rest), Expression.of(denominator)))
+    result: Dim = whole + Expression.of(Quotient(Expression.of(rest), Expression.of(denominator)))
+    return result
 
 
 def remainder(numerator: Dim, denominator: Dim) -> Dim:

@@ -22,6 +22,7 @@ from operators.operator import (
     operator,
     require,
 )  # fmt: skip
+from operators.pointwise import concrete
 
 Bound = tuple[Operator, Sequence[Any]]
 
@@ -237,7 +238,7 @@ class OneHot(Operator):
     def run(self, *tensors: Any) -> Any:
         import torch.nn.functional as F
 
-        return F.one_hot(tensors[0], self.classes)
+        return F.one_hot(tensors[0], concrete(self.classes))
 
     @classmethod
     def bind(cls, tensor: Any, num_classes: Any = -1) -> Bound:

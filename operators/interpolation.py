@@ -109,7 +109,7 @@ def _interpolate(
 def _scaled(shape: Sequence[Dim], factors: Sequence[Any]) -> tuple[Any, ...]:
     if not all(isinstance(dim, int) and isinstance(factor, (int, float)) for dim, factor in zip(shape, factors, strict=True)):
         raise Unsupported("Interpolate: sizes and factors must be numbers")
-    return tuple(int(float(dim) * factor) for dim, factor in zip(shape, factors, strict=True))  # type: ignore[arg-type]
+    return tuple(int(float(dim) * factor) for dim, factor in zip(shape, factors, strict=True))
 
 
 def _resized(input: Any, size: tuple[Any, ...], mode: str, corners: bool, scales: tuple[float, ...] | None) -> Bound:

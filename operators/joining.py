@@ -20,7 +20,7 @@ from operators.operator import (
     operator,
     require,
 )  # fmt: skip
-from operators.pointwise import highest_kind, to_kind
+from operators.pointwise import concrete, highest_kind, to_kind
 
 Bound = tuple[Operator, Sequence[Any]]
 
@@ -168,7 +168,7 @@ class Split(Layout):
     def run(self, *tensors: Any) -> Any:
         import torch
 
-        return torch.split(tensors[0], list(self.sizes), self.axis)
+        return torch.split(tensors[0], list(concrete(self.sizes)), self.axis)
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
         import torch

@@ -24,7 +24,7 @@ from operators.operator import (
     operator,
     require,
 )  # fmt: skip
-from operators.pointwise import reduce_to
+from operators.pointwise import concrete, reduce_to
 
 Bound = tuple[Operator, Sequence[Any]]
 
@@ -286,10 +286,11 @@ class Slice(Layout):
         import torch.nn.functional as F
 
         (x,) = operands
-        after = (0, 0) * (-self.axis - 1)
+        after: Any = (0, 0) * (-self.axis - 1)
+        start: Any = self.start
         if isinstance(self.step, int) and self.step == 1:
-            return (F.pad(out_grad, (*after, self.start, x.shape[self.axis] - self.stop)),)
-        return (torch.slice_scatter(torch.zeros_like(x), out_grad, self.axis + x.ndim, self.start, self.stop, self.step),)
+            return (F.pad(out_grad, (*after, start, x.shape[self.axis] - self.stop)),)
+        return (torch.slice_scatter(torch.zeros_like(x), out_grad, self.axis + x.ndim, *concrete((self.start, self.stop, self.step))),)
 
     @classmethod
     def of(cls, axis: int, start: Any, stop: Any, step: Any, size: Dim) -> Slice:
@@ -369,7 +370,7 @@ class Select(Layout):
         import torch.nn.functional as F
 
         size = operands[0].shape[self.axis]
-        index = self.position(size)
+        index: Any = self.position(size)
         return (F.pad(out_grad.unsqueeze(self.axis), (*(0, 0) * (-self.axis - 1), index, size - 1 - index)),)
 
     @classmethod

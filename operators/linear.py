@@ -38,7 +38,7 @@ class MatMul(Operator):
         require(self, equal(a.shape[-1], b.shape[-2]), f"columns of a and rows of b must be equal, got {a.shape[-1]} and {b.shape[-2]}")
         return (*broadcast(self, a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
 
-    def element(self, at: tuple[Any, ...], a: Any, b: Any, output: int = 0) -> Any:
+    def element(self, at: tuple[Any, ...], a: Any, b: Any, *, output: int = 0) -> Any:
         *batch, i, j = at
         left, right = broadcast_index(batch, a.shape[:-2]), broadcast_index(batch, b.shape[:-2])
         return total(a.shape[-1], lambda k: a[*left, i, k] * b[*right, k, j])
@@ -100,7 +100,7 @@ class Linear(Operator):
             require(self, bias.ndim == 1 and equal(bias.shape[0], weight.shape[0]), f"bias must be [{weight.shape[0]}], got {bias}")
         return (*x.shape[:-1], weight.shape[0])
 
-    def element(self, at: tuple[Any, ...], x: Any, weight: Any, bias: Any = None, output: int = 0) -> Any:
+    def element(self, at: tuple[Any, ...], x: Any, weight: Any, bias: Any = None, *, output: int = 0) -> Any:
         *rows, j = at
         result = total(x.shape[-1], lambda k: x[*rows, k] * weight[j, k])
         return result if bias is None else result + bias[(j,)]
@@ -144,7 +144,7 @@ class AddMatMul(Operator):
     def dtype(self, *operands: Any) -> str:
         return same_dtype(self, *operands[:3])
 
-    def element(self, at: tuple[Any, ...], bias: Any, a: Any, b: Any, beta: Any, alpha: Any, output: int = 0) -> Any:
+    def element(self, at: tuple[Any, ...], bias: Any, a: Any, b: Any, beta: Any, alpha: Any, *, output: int = 0) -> Any:
         return beta[()] * bias[broadcast_index(at, bias.shape)] + alpha[()] * MatMul().element(at, a, b)
 
     def flops(self, *operands: TensorType) -> Dim:
@@ -245,8 +245,8 @@ class Einsum(Operator):
             part = torch.einsum(
                 ",".join([out, *(other for other, _ in others)]) + "->" + kept, out_grad, *(operand for _, operand in others)
             )
-            whole = tuple(found[letter] for letter in letters)
-            spread = tuple(found[letter] if letter in given else 1 for letter in letters)
+            whole: Any = tuple(found[letter] for letter in letters)
+            spread: Any = tuple(found[letter] if letter in given else 1 for letter in letters)
             gradients.append(part.reshape(spread).expand(whole))
         return tuple(gradients)
 

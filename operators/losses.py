@@ -145,7 +145,7 @@ class CrossEntropy(Loss):
     def run(self, *tensors: Any) -> Any:
         import torch.nn.functional as F
 
-        return F.cross_entropy(*tensors, reduction=self.reduction, ignore_index=self.ignore)
+        return F.cross_entropy(tensors[0], tensors[1], reduction=self.reduction, ignore_index=self.ignore)
 
     @classmethod
     def bind(
@@ -214,7 +214,7 @@ class CrossEntropyOfProbabilities(Loss):
     def run(self, *tensors: Any) -> Any:
         import torch.nn.functional as F
 
-        return F.cross_entropy(*tensors, reduction=self.reduction)
+        return F.cross_entropy(tensors[0], tensors[1], reduction=self.reduction)
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
         x, target = operands

@@ -283,7 +283,7 @@ class Exact:
         return index
 
 
-_algebra: ContextVar[Algebra] = ContextVar("algebra", default=Exact())
+_algebra: ContextVar[Algebra] = ContextVar("algebra", default=Exact())  # noqa: B039 (it has no state)
 
 
 def indices(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -13,7 +13,7 @@ from operators.convolution import nested_total
 from operators.expressions import Dim, at_least_zero, equal, floor_divide, plain, product
 from operators.meaning import apply, as_value, constant, divide, unravel
 from operators.operator import Effect, Operator, TensorType, Unsupported, alias, operator, require
-from operators.pointwise import dtype_of, floating
+from operators.pointwise import concrete, dtype_of, floating
 
 Bound = tuple[Operator, Sequence[Any]]
 
@@ -307,7 +307,7 @@ class GroupNorm(Normalisation):
         import torch.nn.functional as F
 
         x, weight, bias, eps = tensors
-        return F.group_norm(x, self.groups, weight, bias, eps)
+        return F.group_norm(x, concrete(self.groups), weight, bias, eps)
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
         x, weight, bias, eps = operands

@@ -91,8 +91,8 @@ class Operator:
     def weak(self, *operands: Any) -> bool:
         return False
 
-    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
-        """One output element: `at` is its index, the operands are indexed by tuples."""
+    def element(self, at: tuple[Any, ...], *operands: Any, **which: Any) -> Any:
+        """One element of output number `output` (a keyword, 0 unless given): `at` is its index; operands are indexed by tuples."""
         raise NotImplementedError(f"{type(self).__name__} has no meaning per element")
 
     def flops(self, *operands: Any) -> Dim:
@@ -174,7 +174,7 @@ def operator(torch: str = "", onnx: str | None = None) -> Callable[[T], T]:
     """
 
     def declare(cls: T) -> T:
-        declared = dataclass(frozen=True, repr=False)(cls)
+        declared: T = dataclass(frozen=True, repr=False)(cls)  # type: ignore[assignment]
         declared.torch_names = tuple(torch.split())
         declared.onnx_name = onnx
         OPERATORS[declared.__name__] = declared
@@ -379,10 +379,10 @@ def pair(value: Any) -> tuple[Any, Any]:
 
 
 __all__ = [
+    "OPERATORS",
     "Alias",
     "Applied",
     "Effect",
-    "OPERATORS",
     "Operator",
     "ShapeError",
     "TensorType",

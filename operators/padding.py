@@ -9,7 +9,7 @@ from operators.axes import replaced
 from operators.expressions import Dim, all_of, at_least_zero, plain
 from operators.meaning import when, within
 from operators.operator import Operator, TensorType, alias, is_known_equal, operator, require
-from operators.pointwise import highest_kind, to_kind
+from operators.pointwise import concrete, highest_kind, to_kind
 
 Bound = tuple[Operator, Sequence[Any]]
 
@@ -103,8 +103,8 @@ class Pad(Operator):
         import torch.nn.functional as F
 
         if self.mode == "constant":
-            return F.pad(tensors[0], self.padding, value=tensors[1])
-        return F.pad(tensors[0], self.padding, mode=self.mode)
+            return F.pad(tensors[0], concrete(self.padding), value=tensors[1])
+        return F.pad(tensors[0], concrete(self.padding), mode=self.mode)
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
         import torch.nn.functional as F

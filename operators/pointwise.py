@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from operators.expressions import Dim
+from operators.expressions import Dim, Expression
 from operators.meaning import convert
 from operators.operator import (
     Operator,
@@ -54,6 +54,16 @@ def refuse(who: Any, **arguments: Any) -> None:
     for name, value in arguments.items():
         if value is not None and value is not False:
             raise Unsupported(f"{who.__name__}: argument {name}={value} is not covered")
+
+
+def concrete(value: Any) -> Any:
+    """An attribute for torch's kernel, in which every size is a number.
+
+    Raises: ShapeError naming a size that is symbolic.
+    """
+    if isinstance(value, Expression):
+        raise ShapeError(f"a kernel runs on numbers only, got the size {value}")
+    return tuple(concrete(item) for item in value) if isinstance(value, (tuple, list)) else value
 
 
 def same_dtype(who: Operator, *operands: Any) -> str:

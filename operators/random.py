@@ -7,7 +7,7 @@ from typing import Any
 
 from operators.expressions import Dim, plain
 from operators.operator import Effect, Operator, TensorType, Unsupported, alias, operator, torch_dtype
-from operators.pointwise import default_dtype, refuse
+from operators.pointwise import concrete, default_dtype, refuse
 
 Bound = tuple[Operator, Sequence[Any]]
 
@@ -78,7 +78,7 @@ class Draw(Operator):
     def run(self, *tensors: Any) -> Any:
         import torch
 
-        return (torch.rand if isinstance(self, Uniform) else torch.randn)(self.size, dtype=torch_dtype(self.type))
+        return (torch.rand if isinstance(self, Uniform) else torch.randn)(concrete(self.size), dtype=torch_dtype(self.type))
 
     @classmethod
     def bind(cls, *size: Any, dtype: Any = None, **layout: Any) -> Bound:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from operators.axes import axes_of, over, replaced, without
 from operators.casts import cast
-from operators.expressions import Dim, at_least_zero, larger, product
+from operators.expressions import Dim, at_least_zero, product
 from operators.meaning import (
     apply,
     as_value,
@@ -25,14 +25,12 @@ from operators.operator import (
     Operator,
     ShapeError,
     TensorType,
-    Unsupported,
-    alias,
     canonical_axis,
     kind_of,
     operator,
     require,
 )  # fmt: skip
-from operators.pointwise import refuse, to_kind
+from operators.pointwise import concrete, refuse, to_kind
 
 Bound = tuple[Operator, Sequence[Any]]
 
@@ -77,11 +75,18 @@ class Reduction(Operator):
         return y.reshape(shape).expand(x.shape)
 
     @classmethod
-    def bind(cls, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None, axis: Any = None) -> Bound:
-        refuse(cls, out=out)
-        dim = axis if dim is None else dim
-        operand = input if dtype is None else Applied(*cast(input, dtype))
-        return cls(axes_of(dim, input.ndim, cls.__name__), bool(keepdim)), [operand]  # type: ignore[call-arg]
+    def bind(cls, *args: Any, **named: Any) -> Bound:
+        axes, keep, operand = reduction_arguments(cls, *args, **named)
+        return cls(axes, keep), [operand]  # type: ignore[call-arg]
+
+
+def reduction_arguments(
+    who: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None, axis: Any = None
+) -> tuple[tuple[int, ...], bool, Any]:
+    """The axes, whether they are kept, and the operand (cast first where a dtype is asked for) of a torch call."""
+    refuse(who, out=out)
+    operand = input if dtype is None else Applied(*cast(input, dtype))
+    return axes_of(axis if dim is None else dim, input.ndim, who.__name__), bool(keepdim), operand
 
 
 @operator(torch="sum", onnx="ReduceSum")
@@ -197,97 +202,10 @@ class Product(Reduction):
             return (out_grad,)
         count, last = self.count(x), tuple(range(-len(self.axes), 0))
         rows = x.movedim(self.axes, last).flatten(-len(self.axes))
-        same = torch.eye(count, dtype=torch.bool)
+        same = torch.eye(concrete(count), dtype=torch.bool)
         others = torch.where(same, 1.0, rows.unsqueeze(-2)).prod(-1)
         moved = x.movedim(self.axes, last).shape
         return (self.spread(out_grad, x) * others.reshape(moved).movedim(last, self.axes),)
-
-
-class Spread(Reduction):
-    """A variance or what follows from one; the divisor is the number of elements less `correction`, at least 0."""
-
-    correction: Dim
-
-    def dtype(self, *operands: TensorType) -> str:
-        if kind_of(operands[0].dtype) != "float":
-            raise ShapeError(f"{type(self).__name__}: x must be floating, got {operands[0]}")
-        return operands[0].dtype
-
-    def divisor(self, x: Any) -> Dim:
-        """The number of elements less the correction, and not below 0."""
-        count = self.count(x)
-        return count if isinstance(self.correction, int) and self.correction == 0 else larger(count - self.correction, 0)
-
-    def variance(self, at: tuple[Any, ...], x: Any) -> Any:
-        mean = divide(over(total, x.shape, self.axes, at, self.keep, lambda index: x[index]), as_value(self.count(x)))
-        squares = over(total, x.shape, self.axes, at, self.keep, lambda index: (x[index] - mean) * (x[index] - mean))
-        return divide(squares, as_value(self.divisor(x)))
-
-    def flops(self, *operands: TensorType) -> Dim:
-        return 4 * product(operands[0].shape)
-
-    def run(self, *tensors: Any) -> Any:
-        import torch
-
-        x, axes, keep = self.with_an_axis(tensors[0])
-        return getattr(torch, self.onto)(x, dim=axes, correction=self.correction, keepdim=keep)
-
-    @classmethod
-    def bind(
-        cls, input: Any, dim: Any = None, unbiased: Any = True, keepdim: bool = False, *, correction: Any = None, out: Any = None
-    ) -> Bound:
-        refuse(cls, out=out)
-        if isinstance(dim, bool):
-            dim, unbiased = None, dim
-        amount = (1 if unbiased else 0) if correction is None else correction
-        if isinstance(amount, float):
-            raise Unsupported(f"{cls.__name__}: correction must be an integer, got {amount}")
-        return cls(axes_of(dim, input.ndim, cls.__name__), bool(keepdim), amount), [input]  # type: ignore[call-arg]
-
-
-@operator(torch="var")
-class Variance(Spread):
-    """Σ (x − mean)² / max(0, number of elements − correction) over the axes."""
-
-    axes: tuple[int, ...]
-    keep: bool = False
-    correction: Dim = 1
-    onto: ClassVar[str] = "var"
-
-    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
-        return self.variance(at, operands[0])
-
-    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
-        (x,) = operands
-        centred = x - self.over_axes("mean", x)
-        return (self.spread(out_grad, x) * 2 * centred / (self.count(x) - self.correction),)
-
-
-@operator(torch="std")
-class StandardDeviation(Spread):
-    """The square root of the variance over the axes."""
-
-    axes: tuple[int, ...]
-    keep: bool = False
-    correction: Dim = 1
-    onto: ClassVar[str] = "std"
-
-    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
-        return apply("sqrt", self.variance(at, operands[0]))
-
-    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
-        (x,) = operands
-        import torch
-
-        centred, divisor = x - self.over_axes("mean", x), self.divisor(x)
-        deviation = (self.over_axes("sum", centred * centred) / divisor).sqrt()
-        slope = torch.where(deviation == 0, 0.0, centred / (deviation * divisor))
-        return (self.spread(out_grad, x) * slope,)
-
-
-@alias("var_mean std_mean")
-def _moments(*args: Any, **named: Any) -> Bound:
-    raise Unsupported("var_mean: call var and mean apart")
 
 
 class Quantifier(Reduction):
@@ -377,46 +295,3 @@ class Cumsum(Operator):
         refuse(cls, out=out)
         operand = input if dtype is None else Applied(*cast(input, dtype))
         return cls(canonical_axis(dim, input.ndim, "Cumsum")), [operand]
-
-
-@operator(torch="norm linalg_vector_norm vector_norm", onnx="ReduceL2")
-class EuclideanNorm(Reduction):
-    """√Σ x² over the axes."""
-
-    axes: tuple[int, ...]
-    keep: bool = False
-
-    def dtype(self, *operands: TensorType) -> str:
-        if kind_of(operands[0].dtype) != "float":
-            raise ShapeError(f"EuclideanNorm: x must be floating, got {operands[0]}")
-        return operands[0].dtype
-
-    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
-        (x,) = operands
-        return apply("sqrt", over(total, x.shape, self.axes, at, self.keep, lambda index: x[index] * x[index]))
-
-    def flops(self, *operands: TensorType) -> Dim:
-        return 2 * product(operands[0].shape)
-
-    def run(self, *tensors: Any) -> Any:
-        import torch
-
-        x, axes, keep = self.with_an_axis(tensors[0])
-        return torch.linalg.vector_norm(x, 2, axes, keep)
-
-    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
-        (x,) = operands
-        import torch
-
-        norm = self.over_axes("sum", x * x).sqrt()
-        return (self.spread(out_grad, x) * torch.where(norm == 0, 0.0, x / norm),)
-
-    @classmethod
-    def bind(
-        cls, input: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, p: Any = None, dtype: Any = None, out: Any = None
-    ) -> Bound:
-        refuse(cls, out=out, dtype=dtype)
-        order = ord if p is None else p
-        if order not in (2, "fro"):
-            raise Unsupported(f"EuclideanNorm: only order 2 is covered, got {order}")
-        return cls(axes_of(dim, input.ndim, "EuclideanNorm"), bool(keepdim)), [input]

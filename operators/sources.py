@@ -7,6 +7,7 @@ from typing import Any
 from operators.expressions import Dim
 from operators.meaning import constant, convert
 from operators.operator import Operator, TensorType, operator, torch_dtype
+from operators.pointwise import concrete
 
 
 @operator()
@@ -47,7 +48,7 @@ class Scalar(Operator):
         kind = "bool" if isinstance(self.value, bool) else "float32" if isinstance(self.value, float) else "int64"
         return (TensorType((), kind, weak=True),)
 
-    def element(self, at: tuple[Any, ...], output: int = 0) -> Any:
+    def element(self, at: tuple[Any, ...], *, output: int = 0) -> Any:
         return constant(self.value)
 
     def flops(self) -> Dim:
@@ -73,7 +74,7 @@ class Full(Operator):
     def dtype(self, fill: TensorType) -> str:
         return self.type
 
-    def element(self, at: tuple[Any, ...], fill: Any, output: int = 0) -> Any:
+    def element(self, at: tuple[Any, ...], fill: Any, *, output: int = 0) -> Any:
         return convert(fill[()], fill.dtype, self.type)
 
     def flops(self, fill: TensorType) -> Dim:
@@ -82,7 +83,7 @@ class Full(Operator):
     def run(self, fill: Any) -> Any:
         import torch
 
-        return torch.full(self.size, fill, dtype=torch_dtype(self.type))
+        return torch.full(concrete(self.size), fill, dtype=torch_dtype(self.type))
 
     def gradient(self, out_grad: Any, fill: Any) -> tuple[Any, ...]:
         return (out_grad.sum() if hasattr(fill, "shape") else None,)

@@ -11,6 +11,7 @@ import operators.casts as casts
 import operators.comparison as comparison
 import operators.constants as constants
 import operators.functions as functions
+import operators.parametric as parametric
 import operators.random as random
 import operators.sources as sources
 from operators.operator import Operator
@@ -170,7 +171,7 @@ def _gelu(d: Drawer) -> Case:
 def _prelu(d: Drawer) -> Case:
     shape, dtype = d.shape(0, 3, 1), d.pick(WIDE)
     channels = shape[1] if len(shape) > 1 else 1
-    return Case(activations.PRelu(), [d.tensor(shape, dtype), d.tensor((d.pick((1, channels)),), dtype)])
+    return Case(parametric.PRelu(), [d.tensor(shape, dtype), d.tensor((d.pick((1, channels)),), dtype)])
 
 
 def _glu(d: Drawer) -> Case:
@@ -185,9 +186,9 @@ def _dropout(d: Drawer) -> Case:
 
 
 ROWS |= {
-    "LeakyRelu": with_numbers(activations.LeakyRelu(), 0.25, exact=True),
-    "Elu": with_numbers(activations.Elu(), 1.0, 1.0, 1.0),
-    "Softplus": with_numbers(activations.Softplus(), 1.0, 3.0),
+    "LeakyRelu": with_numbers(parametric.LeakyRelu(), 0.25, exact=True),
+    "Elu": with_numbers(parametric.Elu(), 1.0, 1.0, 1.0),
+    "Softplus": with_numbers(parametric.Softplus(), 1.0, 3.0),
     "Gelu": Row(_gelu, exact=False),
     "PRelu": Row(_prelu),
     "Glu": Row(_glu, exact=False),

@@ -23,6 +23,7 @@ import operators.padding as padding
 import operators.pooling as pooling
 import operators.reductions as reductions
 import operators.softmax as softmax
+import operators.spreads as spreads
 from tests.operators.drawing import WIDE, Case, Drawer, Row
 from tests.operators.rows import EVERY, NUMBERS, ROWS
 
@@ -413,12 +414,12 @@ ROWS |= {
     "ArgMax": Row(on(_along(extremes.ArgMax), NUMBERS, low=1, smallest=1)),
     "ArgMin": Row(on(_along(extremes.ArgMin), NUMBERS, low=1, smallest=1)),
     "Product": Row(on(_reduction(reductions.Product), (*WIDE, "int64", "bool"))),
-    "Variance": Row(on(_reduction(reductions.Variance, (0, 1, 2)), WIDE), exact=False),
-    "StandardDeviation": Row(on(_reduction(reductions.StandardDeviation, (0, 1, 2)), WIDE), exact=False),
+    "Variance": Row(on(_reduction(spreads.Variance, (0, 1, 2)), WIDE), exact=False),
+    "StandardDeviation": Row(on(_reduction(spreads.StandardDeviation, (0, 1, 2)), WIDE), exact=False),
     "All": Row(on(_reduction(reductions.All), (*WIDE, "int64", "bool"))),
     "AnyOf": Row(on(_reduction(reductions.AnyOf), (*WIDE, "int64", "bool"))),
     "Cumsum": Row(on(lambda d, shape: reductions.Cumsum(d.axis(max(len(shape), 1))), (*WIDE, "int64", "int32", "bool"))),
-    "EuclideanNorm": Row(on(_reduction(reductions.EuclideanNorm), WIDE), exact=False),
+    "EuclideanNorm": Row(on(_reduction(spreads.EuclideanNorm), WIDE), exact=False),
     "Softmax": Row(on(lambda d, shape: softmax.Softmax(d.axis(max(len(shape), 1))), WIDE), exact=False),
     "LogSoftmax": Row(on(lambda d, shape: softmax.LogSoftmax(d.axis(max(len(shape), 1))), WIDE), exact=False),
     "LogSumExp": Row(on(_reduction(softmax.LogSumExp), WIDE), exact=False),
