@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rewrites.generator.derivation import EGraph, derivable, saturate
-from rewrites.generator.enumeration import Enumeration, Equation, Growth
+from rewrites.generator.enumeration import ClassIndex, Enumeration, Equation, Growth
 from rewrites.generator.generalisation import HEADER, Candidate, Discovered, generalisations, law_name, rule_of
 from rewrites.generator.terms import Term
 from rewrites.generator.vocabulary import Operation, Source
@@ -100,6 +100,7 @@ class Discovery:
     rounds: int = 2
     executor: Executor | None = None
     state: Path | None = None
+    most_classes: int = 4_000_000
     report: Callable[[str, int, int], None] = lambda what, done, total: None
 
     def run(self) -> Findings:
@@ -118,7 +119,7 @@ class Discovery:
         return findings
 
     def _candidates(self, findings: Findings) -> Iterator[Candidate]:
-        enumeration = Enumeration(self.operations, self.sources)
+        enumeration = Enumeration(self.operations, self.sources, index=ClassIndex(self.most_classes))
         for level in range(1, self.most_operations + 1):
             last = level == self.most_operations
             growth = enumeration.level(not last, lambda done, level=level: self.report(f"terms of {level} operations", done, 0))  # type: ignore[misc]

@@ -1,0 +1,74 @@
+"""Discovering rules: the generator's run with the verifier as its judge, over local processes, a given executor, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rewrites.generator.discovery import Findings, Judgement
+
+
+def discover(
+    operators: Sequence[str] | None = None,
+    most_operations: int = 3,
+    *,
+    executor: Executor | None = None,
+    state: Path | None = None,
+    most_classes: int = 4_000_000,
+    report: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Findings:
+    """Find rules over the operators' families (the default eleven and the constants when None) with at most so many operations a side.
+
+    `executor` verifies candidates; `state` is a file from which an interrupted run goes on; `most_classes` is how many classes of terms are
+    held in memory before the rest goes to disk; `report(what, done, total)` is called as the run goes on.
+    Raises: ValueError for an unknown operator.
+    """
+    from rewrites.generator.discovery import Discovery
+    from rewrites.generator.vocabulary import DEFAULT, chosen, sources
+
+    families = DEFAULT if operators is None else tuple(operators)
+    channelwise = bool({"norm", "scalerows", "addchannel"} & set(families))
+    run = Discovery(
+        chosen(families),
+        sources(channelwise=channelwise),
+        judge,
+        most_operations,
+        executor=executor,
+        state=state,
+        most_classes=most_classes,
+        report=report,
+    )
+    return run.run()
+
+
+def judge(name: str, text: str) -> Judgement:
+    """Verify a rule given as Python text: only a proof for all sizes is good enough to keep it."""
+    from rewrites.generator.discovery import Judgement
+    from rewrites.generator.generalisation import rule_from_text
+    from verifier.verdict import Status
+    from verifier.verify import verify
+
+    verdict = verify(rule_from_text(name, text), examples=30, timeout=30.0)
+    return Judgement(verdict.status is Status.PROVED, verdict.status.value, verdict.reason)
+
+
+@contextmanager
+def processes(jobs: int) -> Iterator[Executor | None]:
+    """An executor of so many processes; None for one."""
+    if jobs == 1:
+        yield None
+        return
+    import multiprocessing
+
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_one_thread) as pool:
+        yield pool
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
