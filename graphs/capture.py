@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import linecache
 import traceback
 import warnings
@@ -25,7 +27,8 @@ def capture(module: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any = 
     """
     arguments, named = call_arguments(example_inputs)
     try:
-        with warnings.catch_warnings():
+        # On refusal torch prints the graph so far; the reason says more.
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             program = torch.export.export(module, arguments, named, dynamic_shapes=dynamic_shapes)
     except Exception as error:
