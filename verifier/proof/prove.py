@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphs.graph import Graph
-from operators.expressions import Atom, Dim, Expression, Formula, Truth, at_least_zero, equal, plain, substitute_formula
+from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, at_least_zero, equal, plain, substitute_formula
 from operators.meaning import interpreted_by, ravel
 from operators.operator import collecting_obligations
 from verifier.proof.algebra import Symbolic, _value
@@ -24,12 +24,21 @@ PROVED, REFUTED, UNDECIDED, VACUOUS = "proved", "refuted", "undecided", "vacuous
 
 @dataclass(frozen=True)
 class NormalForms:
-    """Both sides of one output in normal form, with the index maps that matched them."""
+    """Both sides of one output at `index` in normal form, with the index maps that matched them.
 
-    index: tuple[str, ...]
+    `digits` maps the index variables of which `index` is made to their extents.
+    """
+
+    at: tuple[Dim, ...]
+    digits: Mapping[Symbol, Dim]
     left: Value
     right: Value
     maps: tuple[str, ...] = ()
+
+    @property
+    def index(self) -> tuple[str, ...]:
+        """The index as text."""
+        return tuple(map(str, self.at))
 
 
 @dataclass(frozen=True)
@@ -138,7 +147,7 @@ class TooManyDigits(RuntimeError):
 
 def _compare_output(output: Output, knowledge: Knowledge) -> tuple[NormalForms, bool, tuple[str, ...]]:
     at: list[Dim] = []
-    names: list[str] = []
+    made: dict[Symbol, Dim] = {}
     for dim in output.shape:
         extents = knowledge.digits_of(dim)
         digits = [knowledge.fresh("i") for _ in extents]
@@ -149,7 +158,7 @@ def _compare_output(output: Output, knowledge: Knowledge) -> tuple[NormalForms, 
             if isinstance(extent, Expression):
                 knowledge.add(at_least_zero(extent - 1))
         at.append(ravel([Expression.of(digit) for digit in digits], extents))
-        names.append(str(at[-1]))
+        made.update(zip(digits, extents, strict=True))
     left, right = _value(output.left(tuple(at))), _value(output.right(tuple(at)))
     comparison = Comparison_()
     proved = comparison.equal(left, right)
@@ -158,7 +167,7 @@ def _compare_output(output: Output, knowledge: Knowledge) -> tuple[NormalForms, 
         if needed is not None:
             raise needed
     smallest = sorted((f"{c}·{p.key}" for p, c in comparison.unmatched), key=lambda text: (len(text), text))[:2]
-    return NormalForms(tuple(names), left, right, tuple(dict.fromkeys(comparison.maps))), proved, tuple(smallest)
+    return NormalForms(tuple(at), made, left, right, tuple(dict.fromkeys(comparison.maps))), proved, tuple(smallest)
 
 
 def prove(
