@@ -34,12 +34,8 @@ def rule_from_pair(
     Raises: RuleDefinitionError with one sentence.
     """
     name = name or _name(pattern)
-    parameters = list(inspect.signature(pattern).parameters)
-    others = list(inspect.signature(replacement).parameters)
-    if len(parameters) != len(others):
-        raise RuleDefinitionError(f"{name}: pattern and replacement must take as many arguments, got {len(parameters)} and {len(others)}")
-    if len(parameters) != len(example_inputs):
-        raise RuleDefinitionError(f"{name}: example inputs must be one for each of {', '.join(parameters)}, got {len(example_inputs)}")
+    parameters = _parameters(name, "pattern", pattern, len(example_inputs))
+    _parameters(name, "replacement", replacement, len(example_inputs))
     examples = dict(zip(parameters, example_inputs, strict=True))
     renamed = _renamed(replacement, parameters)
     shapes = _general_shapes(name, pattern, renamed, examples)
@@ -54,6 +50,23 @@ def rule_from_pair(
     return type(name, (Rule,), body)
 
 
+def _parameters(name: str, side: str, function: Callable[..., Any], count: int) -> list[str]:
+    """The names of the arguments that the examples stand for; those of built-in functions are made up."""
+    numbered = [f"x{position + 1}" for position in range(count)]
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:
+        return numbered
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return numbered
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = sum(p.default is p.empty for p in positional)
+    if not needed <= count <= len(positional):
+        wanted = ", ".join(p.name for p in positional)
+        raise RuleDefinitionError(f"{name}: example inputs must be one for each argument of the {side} ({wanted}), got {count}")
+    return [p.name for p in positional[:count]]
+
+
 def _name(function: Callable[..., Any]) -> str:
     name = getattr(function, "__name__", type(function).__name__)
     return "Pair" if name == "<lambda>" else name.strip("_")
@@ -66,19 +79,22 @@ def _file(function: Callable[..., Any]) -> str:
 
 def with_annotations(function: Callable[..., Any], annotations: dict[str, Any]) -> Callable[..., Any]:
     """A copy of the function with these annotations, or a function that calls it where it is no plain function."""
-    parameters = inspect.signature(function).parameters.values()
-    if isinstance(function, FunctionType) and all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters):
+    if isinstance(function, FunctionType) and _is_plain(function, list(annotations)):
         copied = FunctionType(function.__code__, function.__globals__, function.__name__, None, function.__closure__)
         copied.__annotations__ = annotations
         return copied
     return _calling(function, list(annotations), annotations)
 
 
+def _is_plain(function: FunctionType, names: Sequence[str]) -> bool:
+    """The function takes exactly these arguments, each by position or name."""
+    parameters = inspect.signature(function).parameters
+    return list(parameters) == list(names) and all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values())
+
+
 def _renamed(function: Callable[..., Any], parameters: Sequence[str]) -> Callable[..., Any]:
     """The function under the pattern's names for its parameters."""
-    if list(inspect.signature(function).parameters) == list(parameters):
-        return with_annotations(function, dict.fromkeys(parameters, Any))
-    return _calling(function, parameters, {})
+    return with_annotations(function, dict.fromkeys(parameters, Any))
 
 
 def _calling(function: Callable[..., Any], parameters: Sequence[str], annotations: dict[str, Any]) -> Callable[..., Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dis
 import hashlib
 import inspect
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache, cached_property
-from types import CodeType
+from functools import cache, cached_property, partial
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar, TypeVar, cast
 
 from rewrites.signature import RuleDefinitionError, Signature
@@ -120,30 +121,67 @@ def _signature(rule: type[Rule]) -> Signature:
 
 
 def _code(function: Callable[..., Any]) -> str:
-    """Everything a function computes from: byte code, constants, names, closures, defaults and the globals it calls."""
+    """Everything a function computes from: byte code, constants, closures, defaults, and the globals and helpers it uses."""
     seen: set[int] = set()
 
     def describe(value: Any) -> str:
         if isinstance(value, CodeType):
-            inner = [describe(constant) for constant in value.co_consts]
-            return f"{value.co_code.hex()}{value.co_names}{value.co_varnames}{inner}"
-        code = getattr(value, "__code__", None)
-        if code is None or id(value) in seen:
-            return (
-                repr(value)
-                if isinstance(value, (int, float, str, bool, tuple, type(None)))
-                else getattr(value, "__qualname__", str(type(value)))
-            )
+            return f"{value.co_code.hex()}{value.co_names}{value.co_varnames}{[describe(constant) for constant in value.co_consts]}"
+        if isinstance(value, (tuple, list)):
+            return f"{type(value).__name__}{[describe(part) for part in value]}"
+        if isinstance(value, (set, frozenset)):
+            return f"{type(value).__name__}{sorted(describe(part) for part in value)}"
+        if isinstance(value, Mapping):
+            return f"{type(value).__name__}{[(describe(key), describe(part)) for key, part in value.items()]}"
+        if isinstance(value, (bool, int, float, complex, str, bytes, type(None))):
+            return repr(value)
+        if isinstance(value, partial):
+            return f"partial{describe(value.func)}{describe(value.args)}{describe(value.keywords)}"
+        if isinstance(getattr(value, "__code__", None), CodeType):
+            return describe_function(value)
+        if hasattr(value, "tolist"):
+            return f"{type(value).__name__}{value.dtype}{value.tolist()}"
+        return f"{type(value).__module__}.{getattr(value, '__qualname__', None) or type(value).__qualname__}{_torch_constant(value)}"
+
+    def describe_function(value: Any) -> str:
+        if id(value) in seen or _is_library(value.__module__):
+            return f"{value.__module__}.{value.__qualname__}"
         seen.add(id(value))
         cells = [describe(cell.cell_contents) for cell in value.__closure__ or ()]
-        used = [f"{name}={describe(value.__globals__[name])}" for name in code.co_names if name in value.__globals__]
-        return f"{describe(code)}{cells}{value.__defaults__}{used}"
+        names = _names(value.__code__)
+        used = {name: value.__globals__[name] for name in names if name in value.__globals__}
+        for module in [part for part in used.values() if isinstance(part, ModuleType) and not _is_library(part.__name__)]:
+            used |= {f"{module.__name__}.{name}": vars(module)[name] for name in names if name in vars(module)}
+        return describe((value.__code__, cells, value.__defaults__, value.__kwdefaults__, list(used.items())))
 
     return describe(function)
 
 
+def _torch_constant(value: Any) -> str:
+    return repr(value) if type(value).__module__ == "torch" else ""
+
+
+def _is_library(module: str | None) -> bool:
+    """The module is PyTorch's or the standard library's: certificates name their versions instead."""
+    return (module or "").partition(".")[0] in {"torch", *sys.stdlib_module_names}
+
+
+def _names(code: CodeType) -> list[str]:
+    """The names of globals and attributes that the code uses, functions inside it included."""
+    names = dict.fromkeys(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= dict.fromkeys(_names(constant))
+    return list(names)
+
+
+_LOADS = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "STORE_FAST_LOAD_FAST")
+"""Instructions that read a local variable, whatever Python's version joins them with."""
+
+
 def _loads(code: CodeType) -> set[str]:
-    names = {str(i.argval) for i in dis.get_instructions(code) if i.opname in ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE")}
+    loads = [i.argval for i in dis.get_instructions(code) if i.opname.startswith(_LOADS)]
+    names = {str(name) for value in loads for name in (value if isinstance(value, tuple) else (value,))}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             names |= _loads(constant)
@@ -166,9 +204,9 @@ def _check(rule: type[Rule]) -> None:
             f"{name}: pattern and replacement must have the same parameters, got ({', '.join(left)}) and ({', '.join(right)})"
         )
     signature = rule.signature()
-    code = getattr(rule.replacement, "__code__", None), getattr(rule.pattern, "__code__", None)
-    if code[0] is not None and code[1] is not None:
-        unbound = [v for v in left if v in _loads(code[0]) and v not in _loads(code[1])]
+    codes = [side.__code__ for side in (rule.pattern, rule.replacement) if isinstance(side, FunctionType)]
+    if len(codes) == 2 and all(code.co_varnames[: code.co_argcount] == left for code in codes):
+        unbound = [v for v in left if v in _loads(codes[1]) and v not in _loads(codes[0])]
         if unbound:
             raise RuleDefinitionError(f"{name}: the replacement uses {', '.join(unbound)}, which the pattern does not bind")
     known = set(signature.names) | set(signature.symbols)

@@ -210,3 +210,49 @@ def test_content_changes_with_a_condition_and_with_the_equality():
     contents = {rule(3, Equality.REAL), rule(4, Equality.REAL), rule(3, Equality.BITWISE)}
     contents.add(rule(3, Equality.REAL.allowing(Change.SIGNED_ZERO)))
     assert len(contents) == 4
+
+
+LIMITS = [1.0]
+
+
+def helper(x):
+    return x * LIMITS[0]
+
+
+def through_helpers():
+    class Helped(Rule):
+        """A helper is called from a function inside the pattern."""
+
+        source = "derived here"
+
+        def pattern(x: Float[Tensor, "n"]):
+            return torch.relu((lambda y: helper(y))(x))
+
+        def replacement(x):
+            return helper(torch.relu(x))
+
+    return Helped.content()
+
+
+def test_content_follows_helpers_and_the_values_of_globals(monkeypatch):
+    before = through_helpers()
+    assert through_helpers() == before
+    monkeypatch.setitem(globals(), "LIMITS", [2.0])
+    changed = through_helpers()
+    assert changed != before
+    monkeypatch.setitem(globals(), "helper", lambda x: x + LIMITS[0])
+    assert through_helpers() not in (before, changed)
+
+
+def test_content_does_not_depend_on_the_process(tmp_path):
+    import subprocess
+    import sys
+
+    program = "from rewrites.library import library\nprint([rule.content() for rule in library()[:5]])\n"
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed, "PYTHONPATH": "."}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
