@@ -14,6 +14,12 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "pointwise": ("pointwise", "scalars", "powers", "piecewise", "choices", "integers"),
     "activations": ("activations", "gates"),
     "layout": ("layout", "movement", "concatenation"),
+    "reductions": ("reductions", "statistics"),
+    "pooling": ("pooling",),
+    "indexing": ("indexing",),
+    "casts": ("casts",),
+    "constants": ("constants",),
+    "parallel": ("parallel", "microbatches"),
 }
 """The files of each family, in the order of the library."""
 

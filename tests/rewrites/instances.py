@@ -38,7 +38,10 @@ def numbers_for(traced: TracedCase, seed: int, tries: int = 4000) -> dict[Atom, 
         symbols |= {s for dim in dims if isinstance(dim, Expression) for s in dim.symbols}
     attributes = {s for v in signature.variables if isinstance(v, IntegerVariable) for s in v.symbols}
     for _ in range(tries):
-        chosen = _attempt(traced.facts, symbols, attributes, draw)
+        try:
+            chosen = _attempt(traced.facts, symbols, attributes, draw)
+        except ZeroDivisionError:  # a stride or kernel of 0, which no operator takes
+            continue
         if chosen is not None:
             return chosen
     return None
