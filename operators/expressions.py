@@ -332,6 +332,8 @@ def floor_divide(numerator: Dim, denominator: Dim) -> Dim:
     """Floor division; whole multiples of the denominator are taken out of the quotient (valid as the denominator is not zero)."""
     if isinstance(numerator, int) and isinstance(denominator, int):
         return numerator // denominator
+    if isinstance(denominator, int) and denominator == 0:
+        raise ZeroDivisionError(f"{numerator} divided by zero")
     exact = divide_exactly(numerator, denominator)
     if exact is not None:
         return exact
