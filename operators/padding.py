@@ -39,6 +39,13 @@ class Pad(Operator):
             len(self.padding) % 2 == 0 and len(self.padding) <= 2 * x.ndim,
             f"padding must be pairs for axes of x, got {self.padding} for {x}",
         )
+        if self.mode != "constant":
+            padded = len(self.padding) // 2
+            require(
+                self,
+                padded in (1, 2, 3) and x.ndim in (padded + 1, padded + 2),
+                f"{padded} padded axes need 1 or 2 more before them, got {x}",
+            )
         result = []
         for axis in range(-x.ndim, 0):
             size, (before, after) = x.shape[axis], self.pair(axis)

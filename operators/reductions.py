@@ -189,6 +189,8 @@ class Product(Reduction):
         import torch
 
         x, axes, keep = self.with_an_axis(tensors[0])
+        if len(axes) == x.ndim and x.ndim > 1:
+            return torch.prod(x).reshape(without(x.shape, axes, keep))
         for axis in axes:
             x = torch.prod(x, axis, keepdim=True)
         return x.reshape(without(x.shape, axes, keep))
