@@ -30,10 +30,19 @@ def usable_rules(rules: Iterable[type[Rule]] | None = None) -> list[type[Rule]]:
     return result
 
 
-def relevant(rules: Sequence[type[Rule]], graph: Graph) -> list[type[Rule]]:
-    """The rules whose operators the graph has, or may come to have by other relevant rules; the others cannot ever fire."""
+def relevant(rules: Sequence[type[Rule]], graph: Graph) -> tuple[list[type[Rule]], list[str]]:
+    """The rules whose operators the graph has, or may come to have by other relevant rules; the others cannot ever fire.
+
+    Also a sentence for each rule whose functions raise when they are traced: such a rule is left out, whatever it raises.
+    """
     present = {type(graph.operator(node)).__name__ for node in graph.network} | _EVERYWHERE
-    sides = {rule: _sides(rule) for rule in rules}
+    sides: dict[type[Rule], set[tuple[Kinds, Kinds]]] = {}
+    unusable: list[str] = []
+    for rule in rules:
+        try:
+            sides[rule] = _sides(rule)
+        except Exception as error:
+            unusable.append(f"{rule.__name__}: cannot be traced: {type(error).__name__}: {' '.join(str(error).split())}")
     chosen: set[type[Rule]] = set()
     growing = True
     while growing:
@@ -44,7 +53,7 @@ def relevant(rules: Sequence[type[Rule]], graph: Graph) -> list[type[Rule]]:
                     chosen.add(rule)
                     present |= replacement
                     growing = True
-    return [rule for rule in rules if rule in chosen]
+    return [rule for rule in rules if rule in chosen], unusable
 
 
 def _sides(rule: type[Rule]) -> set[tuple[Kinds, Kinds]]:

@@ -12,9 +12,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from costs.devices import Device
+from costs.devices import device as find_device
 from costs.kernels import Policy
+from costs.kernels import policy as find_policy
 from costs.roofline import Cost
-from graphs.capture import call_arguments, capture
+from graphs.capture import CaptureError, call_arguments, capture, from_exported_program
 from graphs.emit import to_module
 from graphs.evaluate import run_module
 from graphs.graph import Graph
@@ -108,7 +110,7 @@ class Result:
 
 
 def optimize(
-    module: torch.nn.Module | Graph,
+    module: torch.nn.Module | torch.export.ExportedProgram | Graph,
     example_inputs: Any = None,
     *,
     device: str | Device = "h100",
@@ -123,23 +125,26 @@ def optimize(
 ) -> Result:
     """The best equivalent of a model that verified rules lead to.
 
-    module: an `nn.Module` with example inputs (a tuple, a dict of named ones, or a pair of both), or a captured graph
+    module: an `nn.Module` with example inputs (a tuple, a dict of named ones, or a pair of both), an exported program, or a graph
     objective: `time`, `flops`, `bytes`, `memory`, `kernels` or a mix such as `time=1,memory=0.2`   budget: seconds of search
     rules: instead of the library   certified: the verdict of a rule, instead of the stored one or a fresh verification
     Raises: CaptureError for a model that torch.export refuses; NumericCheckError, EmissionDiffersError rather than hand out
     something that computes another function.
     """
     started = time.perf_counter()
-    original = module if isinstance(module, Graph) else capture(module, example_inputs, dynamic_shapes)
+    # Names that mean nothing are said before a long capture.
+    device, kernels, aim = find_device(device), find_policy(kernels), Objective.of(objective)
+    original, runnable = _captured(module, example_inputs, dynamic_shapes)
     inputs, sizes = _example(original, example_inputs)
     certification = Certification(certified or _verdict)
+    chosen, unusable = relevant(usable_rules(rules), original)
     found = search(
         original,
-        relevant(usable_rules(rules), original),
+        chosen,
         certification,
         device=device,
         kernels=kernels,
-        objective=objective,
+        objective=aim,
         seconds=budget,
         seed=seed,
         sizes=sizes,
@@ -147,8 +152,8 @@ def optimize(
         progress=progress,
     )
     emitted = to_module(found.graph)
-    if isinstance(module, torch.nn.Module) and example_inputs is not None:
-        _check_ends(module, emitted, original, found, example_inputs)
+    if runnable is not None and example_inputs is not None:
+        _check_ends(runnable, emitted, original, found, example_inputs)
     return Result(
         module=emitted,
         graph=found.graph,
@@ -158,13 +163,24 @@ def optimize(
         steps=found.steps,
         max_error=found.max_error or {"float64": 0.0, "native": 0.0},
         seconds=time.perf_counter() - started,
-        device=device if isinstance(device, str) else device.name,
-        objective=str(Objective.of(objective)),
-        kernels=kernels if isinstance(kernels, str) else kernels.name,
+        device=device.name,
+        objective=str(aim),
+        kernels=kernels.name,
         certificates={rule: verdict for rule, verdict in certification.verdicts.items() if rule in {step.rule for step in found.steps}},
-        refused=[str(refusal) for refusal in found.refused],
+        refused=[*unusable, *map(str, found.refused)],
         complete=found.complete,
     )
+
+
+def _captured(module: Any, example_inputs: Any, dynamic_shapes: Any) -> tuple[Graph, torch.nn.Module | None]:
+    """The graph, and the module that computes it where there is one."""
+    if isinstance(module, Graph):
+        return module, None
+    if isinstance(module, torch.export.ExportedProgram):
+        return from_exported_program(module), module.module()
+    if example_inputs is None:
+        raise CaptureError(f"{type(module).__name__}: example inputs are needed to capture a module, got none")
+    return capture(module, example_inputs, dynamic_shapes), module
 
 
 def _example(graph: Graph, example_inputs: Any) -> tuple[list[torch.Tensor] | None, dict[str, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from rewright.reports import Entry
 
 if TYPE_CHECKING:
     from rewrites.rule import Rule
+    from verifier.store import Store
     from verifier.verdict import Verdict
 
 
@@ -31,10 +32,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Target:
-    """One rule and the words that load it again in another process: `FILE::RULE`; empty for a rule of the library."""
+    """One rule, and the words that load it again in another process: `FILE::RULE`."""
 
     rule: type[Rule]
-    spec: str = ""
+    spec: str
 
 
 def targets_of(specs: Sequence[str]) -> list[Target]:
@@ -46,7 +47,7 @@ def targets_of(specs: Sequence[str]) -> list[Target]:
     from rewrites.load import load_rules
 
     if not specs:
-        return [Target(rule) for rule in library()]
+        return [Target(rule, f"{inspect.getsourcefile(rule)}::{rule.__name__}") for rule in library()]
     found = []
     for spec in specs:
         file, _, name = spec.partition("::")
@@ -85,7 +86,23 @@ def place_of(rule: type[Rule]) -> tuple[str, int]:
 def verify_all(targets: Sequence[Target], request: Request, jobs: int = 1) -> Iterator[Entry]:
     """The entries of all targets, in order, as they come.
 
+    Stored verdicts answer at once; every other rule is verified in a process of its own, `jobs` at a time, so that one that never
+    ends, eats memory or kills its process is an error of its own and keeps no other from its verdict.
     Raises: StoreError when the store cannot be used.
     """
-    for target in targets:
-        yield entry_of(target.rule, verdict_of(target.rule, request))
+    from verifier.isolation import verify_file_rules
+    from verifier.store import Store
+
+    store = Store() if request.stored else None
+    options = {"examples": request.examples, "seed": request.seed}
+    kept = {position: found for position, target in enumerate(targets) if store and (found := _settled(store, target.rule, options))}
+    specs = [target.spec for position, target in enumerate(targets) if position not in kept]
+    fresh = verify_file_rules(specs, options | {"timeout": request.timeout, "store": str(store.path) if store else None}, jobs)
+    for position, target in enumerate(targets):
+        yield entry_of(target.rule, kept[position] if position in kept else next(fresh))
+
+
+def _settled(store: Store, rule: type[Rule], options: Mapping[str, Any]) -> Verdict | None:
+    """The stored verdict, unless it is one that more time might settle."""
+    found = store.find(rule, options)
+    return None if found is None or found.status.value == "UNDECIDED" else found

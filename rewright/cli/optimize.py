@@ -66,6 +66,10 @@ def optimize(
 
 
 def _optimised(model: str, **options: Any) -> Result:
+    import logging
+
+    import torch._logging
+
     from costs.devices import UnknownDeviceError
     from costs.kernels import UnknownPolicyError
     from costs.roofline import CostError
@@ -76,6 +80,8 @@ def _optimised(model: str, **options: Any) -> Result:
     from search.objective import UnknownObjectiveError
     from verifier.store import StoreError
 
+    # What torch.export warns of on its way to a refusal is in the one sentence of the refusal.
+    torch._logging.set_logs(all=logging.ERROR)
     with bad_input(
         LoadError, CaptureError, EmitError, CostError, StoreError, UnknownDeviceError, UnknownPolicyError, UnknownObjectiveError
     ):
@@ -86,7 +92,7 @@ def _optimised(model: str, **options: Any) -> Result:
                 gone = f"{progress.seconds:.0f} of {progress.allowed:.0f} s"
                 status.update(f"searching: {gone}, {progress.candidates} graphs priced, best {progress.best}")
 
-            return optimised(loaded.module, loaded.example_inputs, progress=tell, **options)
+            return optimised(loaded.program or loaded.module, loaded.example_inputs, progress=tell, **options)
 
 
 def show(result: Result, console: Console) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,7 +47,7 @@ def verify(
     from rewright.verification import Request, targets_of
     from rewrites.load import RuleFileError
 
-    with bad_input(RuleFileError):
+    with bad_input(RuleFileError), loading_limit(timeout):
         targets = targets_of(rules or [])
     entries = _verdicts(targets, Request(examples, timeout, seed, stored=not fresh), jobs)
     if repro is not None:
@@ -62,6 +63,18 @@ def verify(
         for line in github(entries, require_proof):
             print(line)
     return exit_status(entries, require_proof)
+
+
+@contextmanager
+def loading_limit(seconds: float) -> Iterator[None]:
+    """A rule file may run no longer than a rule may take."""
+    from verifier.isolation import TimeLimit, time_limit
+
+    try:
+        with time_limit(seconds):
+            yield
+    except TimeLimit as error:
+        raise BadInput(f"the rule files did not load within {seconds:g} s") from error
 
 
 def _verdicts(targets: Sequence[Target], request: Request, jobs: int) -> list[Entry]:
