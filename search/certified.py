@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from graphs.trace import TraceError
 from rewrites.patterns import sketches
 from rewrites.rule import Rule
 from search.result import Refusal
@@ -64,9 +63,9 @@ def refusals(admitted: Iterable[Admitted]) -> list[Refusal]:
 
 
 def _flaw(rule: type[Rule]) -> str | None:
-    """Why the rule cannot be matched, if so."""
+    """Why the rule cannot be matched, if so; whatever a rule's own functions raise is a reason."""
     try:
         sketches(rule)
-    except TraceError as error:
-        return f"cannot be traced: {error}"
+    except Exception as error:
+        return f"cannot be traced: {type(error).__name__}: {error}"
     return None

@@ -12,15 +12,19 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeAlias
 
 from costs.difference import Prices, changed, free_after
 from costs.kernels import computed_from_constants
 from costs.roofline import Cost, Roofline
 from graphs.graph import Graph, Value
+from operators.operator import Operator
 from rewrites.apply import Applied, RewriteError, apply_in_place
 from rewrites.host import Host
 from rewrites.match import Match, find_matches
+from rewrites.patterns import sketches
+from rewrites.rule import Rule
 from search.certified import Admitted
 from search.keys import Keys
 
@@ -42,6 +46,7 @@ class State:
     """A graph of the search: its parent and the move from it, and once it is opened the graph itself with its moves.
 
     rank: moves since the last improvement on the way here, less the number of improvements up to then; small is fresh
+    free: nodes known before the model runs   region: what the moves since the last improvement touched
     """
 
     parent: State | None
@@ -51,6 +56,7 @@ class State:
     cost: Cost | None = None
     graph: Graph | None = None
     free: set[int] = field(default_factory=set)
+    region: frozenset[int] = frozenset()
     moves: list[Move] = field(default_factory=list)
     opened: bool = False
     waiting: bool = False
@@ -71,6 +77,12 @@ class Limits:
     out_of_time: Callable[[], bool] = lambda: False
 
 
+@cache
+def kinds_of(rule: type[Rule]) -> tuple[frozenset[type[Operator]], ...]:
+    """The operators of the rule's pattern, for each form of it."""
+    return tuple({frozenset(node.kind for node in pattern.nodes.values()) for pattern in sketches(rule) if not pattern.forbidden})
+
+
 class Explorer:
     """One search from one graph.
 
@@ -86,7 +98,7 @@ class Explorer:
         needs_memory: bool = False,
         on_step: Callable[[Explorer], None] | None = None,
     ) -> None:
-        self.rules = rules
+        self._kinds = [(rule, kinds_of(rule.rule)) for rule in rules]  # type: ignore[arg-type]
         self.roofline = roofline
         self.value = value
         self.needs_memory = needs_memory
@@ -149,11 +161,22 @@ class Explorer:
         self.expanded += 1
         assert state.graph is not None
         children = []
-        for move in state.moves:
+        for move in self._worthwhile(state):
             value = state.value + move.change if move.change is not None else self._evaluate(state, move)
             if value is not None:
                 children.append(State(state, move, value, state.rank + 1))
         return children
+
+    def _worthwhile(self, state: State) -> list[Move]:
+        """All moves of the best state; of another, those near what changed since it left the best: others commute with that."""
+        graph = state.graph
+        assert graph is not None
+        if state is self.best or not state.region:
+            return state.moves
+        network = graph.network
+        near = {node for node in state.region if node in network}
+        near |= {other for node in near for other in (*network.pred[node], *network.succ[node]) if other not in state.free}
+        return [move for move in state.moves if not near.isdisjoint(_footprint(move.match))]
 
     def _evaluate(self, state: State, move: Move) -> float | None:
         """The value after the move; None when the rule cannot be applied there after all."""
@@ -215,6 +238,8 @@ class Explorer:
             self.best = state
             self._generation += 1
             state.rank = -self._generation
+        else:
+            state.region = parent.region.union(applied.touched)
         self._draw_moves(state, applied)
         return True
 
@@ -239,13 +264,20 @@ class Explorer:
             state.moves = [move for move in state.parent.moves if _stands(move.match, graph, touched)]
         seen = {move.match.key for move in state.moves}
         host = Host(graph)
-        for admitted in self.rules:
+        for admitted in self._rules_for(graph, around):
             for match in find_matches(admitted.rule, host, around):
                 if match.key not in seen and not all(value.node in free for value in match.outputs):
                     if not admitted.certificate:
                         break
                     seen.add(match.key)
                     state.moves.append(Move(admitted, match))
+
+    def _rules_for(self, graph: Graph, around: Sequence[int]) -> list[Admitted]:
+        """The rules whose operators all occur in the graph, and one of them among the nodes around which matches are sought."""
+        nodes = graph.network.nodes
+        present = {type(data["operator"]) for _, data in nodes(data=True)}
+        near = {type(nodes[node]["operator"]) for node in around}
+        return [rule for rule, kinds in self._kinds if any(needed <= present and not needed.isdisjoint(near) for needed in kinds)]
 
 
 def _stands(match: Match, graph: Graph, touched: set[int]) -> bool:
@@ -254,6 +286,11 @@ def _stands(match: Match, graph: Graph, touched: set[int]) -> bool:
     if any(node not in network or node in touched for node in match.nodes):
         return False
     return all(value.node in network for value in match.bindings.values() if isinstance(value, Value))
+
+
+def _footprint(match: Match) -> set[int]:
+    """What a match covers and reads."""
+    return {*match.nodes, *(value.node for value in match.bindings.values() if isinstance(value, Value))}
 
 
 class _Frontier:
