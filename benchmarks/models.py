@@ -47,7 +47,14 @@ def measure(name: str, opaque: collections.Counter[str]) -> dict[str, Any]:
     with torch.no_grad():
         error = largest_difference(module(*arguments, **named), emitted(*arguments, **named))
     seconds = {"export": exported - start, "capture": captured - start, "emit": done - captured}
-    return {"model": name, "nodes": len(nodes), "opaque": len(unknown), **seconds, "ratio": (done - start) / (exported - start), "max error": error}
+    return {
+        "model": name,
+        "nodes": len(nodes),
+        "opaque": len(unknown),
+        **seconds,
+        "ratio": (done - start) / (exported - start),
+        "max error": error,
+    }
 
 
 def largest_difference(expected: Any, found: Any) -> float:
@@ -70,7 +77,10 @@ def table(rows: list[dict[str, Any]]) -> str:
     """The rows as a Markdown table."""
     lines = ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
     for row in rows:
-        cells = [f"{value:.2f}" if isinstance(value, float) and key != "max error" else f"{value:g}" if key != "model" else value for key, value in row.items()]
+        cells = [
+            f"{value:.2f}" if isinstance(value, float) and key != "max error" else f"{value:g}" if key != "model" else value
+            for key, value in row.items()
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -87,10 +97,16 @@ def main() -> int:
         print(rows[-1], file=sys.stderr, flush=True)
     nodes, unknown = sum(row["nodes"] for row in rows), sum(row["opaque"] for row in rows)
     share = f"{unknown} of {nodes} nodes are opaque: {100 * (1 - unknown / nodes):.2f} % are defined operators."
-    machine = f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}, float32, eval mode."
+    machine = (
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}, float32, eval mode."
+    )
     report = f"# Models captured and emitted\n\n`python -m benchmarks.models --write`; {machine}\n\n{table(rows)}\n\n{share}\n"
     names = [f"| `{name}` | {count} |" for name, count in sorted(opaque.items(), key=lambda item: (-item[1], item[0]))]
-    listing = f"# What is opaque\n\nOver all models of `examples/models`: {share}\nAn opaque node is kept as it is; rules never look into it.\n\n| torch operator | nodes |\n|---|---|\n" + "\n".join(names) + "\n"
+    listing = (
+        f"# What is opaque\n\nOver all models of `examples/models`: {share}\nAn opaque node is kept as it is; rules never look into it.\n\n| torch operator | nodes |\n|---|---|\n"
+        + "\n".join(names)
+        + "\n"
+    )
     print(report + "\n" + listing)
     if options.write:
         RESULTS.parent.mkdir(exist_ok=True)

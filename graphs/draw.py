@@ -153,7 +153,10 @@ class _Drawing:
         return Box(lines, _fill(operator))
 
     def layers(self) -> list[list[int]]:
-        """Boxes by longest path from the top, ordered within a layer by where their predecessors stand; a repeated block has its layers alone."""
+        """Boxes by longest path from the top, ordered within a layer by where their predecessors stand.
+
+        A repeated block has its layers to itself.
+        """
         before: dict[int, list[int]] = {key: [] for key in self.boxes}
         for key, box in self.boxes.items():
             for user in box.into:

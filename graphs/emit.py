@@ -238,7 +238,6 @@ class _Emission:
         module.train(bool(self.interface.training))
         return module
 
-
     def unused(self, used: Mapping[str, Any]) -> dict[str, Any]:
         """The tensors that the captured module has and never reads, but those of parts of which nothing else is left."""
         owners = {name.rpartition(".")[0] for name in used}

@@ -105,9 +105,7 @@ def structural_hash(graph: Graph, digests: Mapping[int, Digest] | None = None) -
     for node in live:
         users: list[bytes] = []
         if twins[digests[node]] > 1:
-            users = sorted(
-                digests[user] + bytes((output, position)) for user, output, position in graph.users(node) if user in live
-            )
+            users = sorted(digests[user] + bytes((output, position)) for user, output, position in graph.users(node) if user in live)
         signatures.append(_digest(digests[node], *users))
     types = [str(graph.types(node)).encode() for node in graph.inputs]
     return _digest(b"".join(outputs), *sorted(signatures), b"inputs", *types).hex()

@@ -292,6 +292,7 @@ class Translation:
 
     def proxied(self, arguments: Any) -> Any:
         """The arguments of an fx node for `bind`: tensors as proxies."""
+
         def convert(argument: Any) -> Any:
             if isinstance(argument, torch.fx.Node):
                 argument = self.known[argument]

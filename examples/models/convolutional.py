@@ -24,7 +24,13 @@ class VGG19(nn.Module):
             layers.append(nn.MaxPool2d(2, 2))
         self.features = nn.Sequential(*layers)
         self.classifier = nn.Sequential(
-            nn.Linear(512 * 49, hidden), nn.ReLU(), nn.Dropout(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(), nn.Linear(hidden, classes)
+            nn.Linear(512 * 49, hidden),
+            nn.ReLU(),
+            nn.Dropout(),
+            nn.Linear(hidden, hidden),
+            nn.ReLU(),
+            nn.Dropout(),
+            nn.Linear(hidden, classes),
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -68,7 +74,9 @@ class SqueezeNet(nn.Module):
 class ConvolutionNormRelu(nn.Sequential):
     """A convolution without bias, a batch norm, relu."""
 
-    def __init__(self, channels: int, out_channels: int, kernel: int | tuple[int, int], stride: int = 1, padding: int | tuple[int, int] = 0) -> None:
+    def __init__(
+        self, channels: int, out_channels: int, kernel: int | tuple[int, int], stride: int = 1, padding: int | tuple[int, int] = 0
+    ) -> None:
         super().__init__(
             nn.Conv2d(channels, out_channels, kernel, stride, padding, bias=False), nn.BatchNorm2d(out_channels, eps=0.001), nn.ReLU()
         )

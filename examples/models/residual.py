@@ -61,7 +61,9 @@ class RepVGG(nn.Module):
     x: [n, 3, h, w]   ->   [n, classes]
     """
 
-    def __init__(self, classes: int = 1000, blocks: tuple[int, ...] = (2, 4, 14, 1), widths: tuple[int, ...] = (48, 48, 96, 192, 1280)) -> None:
+    def __init__(
+        self, classes: int = 1000, blocks: tuple[int, ...] = (2, 4, 14, 1), widths: tuple[int, ...] = (48, 48, 96, 192, 1280)
+    ) -> None:
         super().__init__()
         stages = [RepVGGBlock(3, widths[0], 2)]
         channels = widths[0]

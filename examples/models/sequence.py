@@ -98,7 +98,14 @@ class Transformer(nn.Module):
     """
 
     def __init__(
-        self, layers: int = 4, width: int = 256, heads: int = 4, vocabulary: int = 1000, length: int = 128, linear: bool = False, rank: int = 0
+        self,
+        layers: int = 4,
+        width: int = 256,
+        heads: int = 4,
+        vocabulary: int = 1000,
+        length: int = 128,
+        linear: bool = False,
+        rank: int = 0,
     ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)

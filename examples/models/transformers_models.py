@@ -111,7 +111,13 @@ def llama_of(layers: int) -> Example:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        vocab_size=1000, hidden_size=256, intermediate_size=688, num_hidden_layers=layers, num_attention_heads=8, num_key_value_heads=4, use_cache=False
+        vocab_size=1000,
+        hidden_size=256,
+        intermediate_size=688,
+        num_hidden_layers=layers,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        use_cache=False,
     )
     return _ready(LlamaForCausalLM(config)), _tokens(1000)
 
