@@ -102,11 +102,10 @@ def main() -> int:
     )
     report = f"# Models captured and emitted\n\n`python -m benchmarks.models --write`; {machine}\n\n{table(rows)}\n\n{share}\n"
     names = [f"| `{name}` | {count} |" for name, count in sorted(opaque.items(), key=lambda item: (-item[1], item[0]))]
-    listing = (
-        f"# What is opaque\n\nOver all models of `examples/models`: {share}\nAn opaque node is kept as it is; rules never look into it.\n\n| torch operator | nodes |\n|---|---|\n"
-        + "\n".join(names)
-        + "\n"
+    head = (
+        f"# What is opaque\n\nOver all models of `examples/models`: {share}\nAn opaque node is kept as it is; rules never look into it.\n\n"
     )
+    listing = head + "\n".join(["| torch operator | nodes |", "|---|---|", *names]) + "\n"
     print(report + "\n" + listing)
     if options.write:
         RESULTS.parent.mkdir(exist_ok=True)

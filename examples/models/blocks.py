@@ -76,10 +76,7 @@ def linear_attention_transformer() -> Example:
     return Transformer(linear=True).eval(), (torch.randint(0, 1000, (2, 64)),)
 
 
-BLOCKS = {
-    factory.__name__: factory
-    for factory in (
-        two_branch_block, repvgg, resnext50, squeezenet, inception_v3, nasnet, vgg19, nasrnn, lora_transformer, linear_attention_transformer,
-    )
-}  # fmt: skip
+_CONVOLUTIONAL = (two_branch_block, repvgg, resnext50, squeezenet, inception_v3, nasnet, vgg19)
+_SEQUENCE = (nasrnn, lora_transformer, linear_attention_transformer)
+BLOCKS = {factory.__name__: factory for factory in (*_CONVOLUTIONAL, *_SEQUENCE)}
 """Every factory by name."""

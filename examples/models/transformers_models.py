@@ -192,11 +192,7 @@ def _seeded(factory: Callable[[], Example]) -> Callable[[], Any]:
     return build
 
 
-TRANSFORMERS = {
-    factory.__name__: _seeded(factory)
-    for factory in (
-        resnet50, mobilenet_v2, efficientnet_b0, convnext_tiny, regnet, vit, swin_tiny, bert_base, distilbert, gpt2, llama, t5_small, whisper_tiny,
-        clip, detr_r50, segformer_b0, mamba, mixtral,
-    )
-}  # fmt: skip
+_IMAGES = (resnet50, mobilenet_v2, efficientnet_b0, convnext_tiny, regnet, vit, swin_tiny, detr_r50, segformer_b0, clip)
+_SEQUENCES = (bert_base, distilbert, gpt2, llama, t5_small, whisper_tiny, mamba, mixtral)
+TRANSFORMERS = {factory.__name__: _seeded(factory) for factory in (*_IMAGES, *_SEQUENCES)}
 """Every factory by name, with its seed set."""
