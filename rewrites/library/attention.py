@@ -299,7 +299,7 @@ class CausalFlagAsMask(Rule):
     equality = wider
 
     def pattern(q: Queries, k: Keys, v: Values, scale: float):
-        mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
+        mask = torch.ones((q.shape[-2], k.shape[-2]), dtype=torch.bool).tril()
         return F.scaled_dot_product_attention(q, k, v, mask, scale=scale)
 
     def replacement(q, k, v, scale):
