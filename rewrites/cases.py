@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from graphs.graph import Graph
-from graphs.trace import Proxy, trace
+from graphs.trace import Proxy, TraceError, trace
 from operators.expressions import Dim, Formula, Truth, Variable, any_of, at_least_zero, equal, statement_of, symbol
 from operators.operator import ShapeError, TensorType, collecting_obligations
 from rewrites.rule import Requires, Rule, remembered
@@ -165,6 +165,26 @@ def attribute_facts(rule: type[Rule]) -> list[Truth]:
     return facts
 
 
+def trace_side(
+    rule: type[Rule], side: Callable[..., Any], case: Case, dtypes: Mapping[str, str] | None = None
+) -> tuple[Graph, list[Truth]]:
+    """One side of the rule as a graph, and what its operators require of symbolic sizes.
+
+    Raises: TraceError, ShapeError as the function does; TraceError naming the rule when it raises anything else.
+    """
+    graph = Graph()
+    arguments = arguments_for(rule, case, graph, dtypes)
+    with collecting_obligations() as required:
+        try:
+            graph.outputs = trace(side, arguments, graph)
+        except (TraceError, ShapeError):
+            raise
+        except Exception as error:
+            said = " ".join(str(error).split())
+            raise TraceError(f"{rule.__name__}: its {side.__name__} raises {type(error).__name__}: {said}") from error
+    return graph, required
+
+
 def trace_case(rule: type[Rule], case: Case, dtypes: Mapping[str, str] | None = None) -> TracedCase:
     """Both sides of the rule as graphs; `dtypes` gives tensors by name another dtype than the usual one.
 
@@ -173,12 +193,9 @@ def trace_case(rule: type[Rule], case: Case, dtypes: Mapping[str, str] | None = 
     facts: list[Truth] = [*attribute_facts(rule), *size_facts(rule, case)]
     for _, dims in case.stars:
         facts += [at_least_zero(dim) for dim in dims]
-    pattern, replacement = Graph(), Graph()
-    with collecting_obligations() as required:
-        pattern.outputs = trace(rule.pattern, arguments_for(rule, case, pattern, dtypes), pattern)
+    pattern, required = trace_side(rule, rule.pattern, case, dtypes)
     facts += required
-    with collecting_obligations() as owed:
-        replacement.outputs = trace(rule.replacement, arguments_for(rule, case, replacement, dtypes), replacement)
+    replacement, owed = trace_side(rule, rule.replacement, case, dtypes)
     return TracedCase(
         rule,
         case,
@@ -192,5 +209,5 @@ def trace_case(rule: type[Rule], case: Case, dtypes: Mapping[str, str] | None = 
 
 __all__ = [
     "Case", "TracedCase", "any_of", "arguments_for", "cases", "dtype_of", "equal", "size_condition", "size_facts", "speaks_of_sizes",
-    "trace_case",
+    "trace_case", "trace_side",
 ]  # fmt: skip

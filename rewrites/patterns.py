@@ -12,7 +12,7 @@ from graphs.trace import TraceError
 from operators.expressions import Dim, symbol
 from operators.operator import Operator, ShapeError, TensorType
 from operators.sources import Input
-from rewrites.cases import Case, TracedCase, size_facts, trace_case
+from rewrites.cases import Case, size_facts, trace_side
 from rewrites.host import IMPURE
 from rewrites.rule import Rule, remembered
 from rewrites.signature import AxisVariable, ChoiceVariable, TensorVariable
@@ -51,7 +51,8 @@ class Link:
 class Pattern:
     """The left side of one traced case."""
 
-    traced: TracedCase
+    case: Case
+    graph: Graph
     dtypes: tuple[tuple[str, str], ...]
     nodes: dict[int, Node]
     variables: dict[int, str]
@@ -63,10 +64,6 @@ class Pattern:
     impure: Counter[type[Operator]]
     forbidden: str | None
     """Why the rule may never be applied in this case, if so."""
-
-    @property
-    def case(self) -> Case:
-        return self.traced.case
 
     def plan(self, anchor: int) -> list[tuple[int, Link | None]]:
         """The other roots in an order in which each is found from what is matched before it, where there is a way."""
@@ -127,8 +124,7 @@ def _plans(pattern: Pattern, anchor: int) -> list[tuple[int, Link | None]]:
     return plan
 
 
-def _compile(traced: TracedCase, dtypes: tuple[tuple[str, str], ...]) -> Pattern:
-    graph = traced.pattern
+def _compile(rule: type[Rule], case: Case, dtypes: tuple[tuple[str, str], ...], graph: Graph, replacement: Graph | None) -> Pattern:
     needed = _needed(graph)
     nodes: dict[int, Node] = {}
     variables: dict[int, str] = {}
@@ -150,12 +146,12 @@ def _compile(traced: TracedCase, dtypes: tuple[tuple[str, str], ...]) -> Pattern
     forbidden = None
     if bare:
         forbidden = f"the pattern returns {variables.get(bare[0].node, 'a value')} as it is, which would match everywhere"
-    elif impure != _impure(traced.replacement):
+    elif replacement is not None and impure != _impure(replacement):
         forbidden = "the two sides do not hold the same random, buffer-updating or unknown operators"
     heights = tuple(height.get(value.node, 0) for value in graph.outputs)
-    stars = dict(traced.case.stars)
-    shapes = {variable.name: with_unknowns(variable.shape(stars)) for variable in traced.rule.signature().tensors}
-    return Pattern(traced, dtypes, nodes, variables, shapes, tuple(graph.outputs), heights, impure, forbidden)
+    stars = dict(case.stars)
+    shapes = {variable.name: with_unknowns(variable.shape(stars)) for variable in rule.signature().tensors}
+    return Pattern(case, graph, dtypes, nodes, variables, shapes, tuple(graph.outputs), heights, impure, forbidden)
 
 
 def _needed(graph: Graph) -> set[int]:
@@ -187,7 +183,7 @@ def sketches(rule: type[Rule]) -> tuple[Pattern, ...]:
         for choices in signature.choices(stars):
             key = tuple(choices[variable.name] for variable in fixed)
             if key not in found:
-                pattern = _traced(rule, Case(tuple(stars.items()), tuple(choices.items())), ())
+                pattern = _traced(rule, Case(tuple(stars.items()), tuple(choices.items())))
                 if pattern is not None:
                     found[key] = pattern
         if not signature.stars or len(found) == len({tuple(c[v.name] for v in fixed) for c in signature.choices(stars)}):
@@ -211,14 +207,20 @@ def _variable(rule: type[Rule], name: str) -> Any:
 
 
 @remembered
-def _traced(rule: type[Rule], case: Case, dtypes: tuple[tuple[str, str], ...]) -> Pattern | None:
-    """The case's pattern; None where its conditions, or the operators of either side, do not admit the case."""
+def _traced(rule: type[Rule], case: Case, dtypes: tuple[tuple[str, str], ...] | None = None) -> Pattern | None:
+    """The case's pattern; None where its conditions, or the operators of either side, do not admit the case.
+
+    Without dtypes a sketch, for which the replacement is not looked at.
+    """
     if any(fact is False for fact in size_facts(rule, case)):
         return None
+    given = dict(dtypes or ())
     try:
-        return _compile(trace_case(rule, case, dict(dtypes)), dtypes)
+        graph, _ = trace_side(rule, rule.pattern, case, given)
+        replacement = None if dtypes is None else trace_side(rule, rule.replacement, case, given)[0]
     except ShapeError:
         return None
+    return _compile(rule, case, dtypes or (), graph, replacement)
 
 
 @remembered

@@ -9,10 +9,11 @@ from jaxtyping import BFloat16, Float
 from torch import Tensor
 
 from graphs.graph import Graph
-from graphs.trace import Proxy, trace
+from graphs.trace import Proxy, TraceError, trace
 from operators.expressions import symbol
 from operators.operator import TensorType
 from rewrites import Absent, Axis, Pair, Requires, Rule, Weight, explain, find_all, find_matches, reverse
+from rewrites.conditions import ConditionError
 from tests.rewrites.building import assert_equal, build, draw, matches, operators_of, rewrite_once, run
 
 
@@ -693,3 +694,37 @@ def test_a_condition_on_a_size_that_is_not_determined_does_not_hold():
     graph = build(function, {"x": draw(0), "y": draw(0)})
     assert not matches(EvenChannels, graph)
     assert any("needs c, which is not determined" in miss.reason for miss in explain(EvenChannels, graph))
+
+
+def test_a_rule_whose_function_raises_is_named():
+    class Raising(Rule):
+        """A rule with a mistake."""
+
+        source = "wrong"
+
+        def pattern(x: Float[Tensor, "n"]):
+            return torch.relu(x)[{}["key"]]
+
+        def replacement(x):
+            return torch.relu(x)
+
+    with pytest.raises(TraceError, match="Raising: its pattern raises KeyError: 'key'"):
+        matches(Raising, build(lambda x: torch.relu(x), {"x": draw(4)}))
+
+
+def test_a_condition_that_raises_is_named():
+    class Raising(Rule):
+        """Relu of a product is the product."""
+
+        source = "wrong"
+        requires = [Requires("the scale is nice", lambda scale: scale.nice())]
+
+        def pattern(x: Float[Tensor, "n"], scale: Float[Tensor, "n"]):
+            return torch.relu(x * scale)
+
+        def replacement(x, scale):
+            return x * scale
+
+    graph = build(lambda x, s: torch.relu(x * s), {"x": draw(4)}, {"s": draw(4)})
+    with pytest.raises(ConditionError, match='Raising: the condition "the scale is nice" raised AttributeError'):
+        matches(Raising, graph)
