@@ -95,9 +95,11 @@ def verify_all(targets: Sequence[Target], request: Request, jobs: int = 1) -> It
 
     store = Store() if request.stored else None
     options = {"examples": request.examples, "seed": request.seed}
-    kept = {position: found for position, target in enumerate(targets) if store and (found := _settled(store, target.rule, options))}
+    kept = {
+        position: found for position, target in enumerate(targets) if store is not None and (found := _settled(store, target.rule, options))
+    }
     specs = [target.spec for position, target in enumerate(targets) if position not in kept]
-    fresh = verify_file_rules(specs, options | {"timeout": request.timeout, "store": str(store.path) if store else None}, jobs)
+    fresh = verify_file_rules(specs, options | {"timeout": request.timeout, "store": str(store.path) if store is not None else None}, jobs)
     for position, target in enumerate(targets):
         yield entry_of(target.rule, kept[position] if position in kept else next(fresh))
 

@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; its exit status."""
     try:
-        status = app(args=arguments or sys.argv[1:] or ["--help"], standalone_mode=False, prog_name="rewright")
+        status = app(args=(sys.argv[1:] if arguments is None else arguments) or ["--help"], standalone_mode=False, prog_name="rewright")
         return int(status or Exit.HOLDS)
     except _UsageProblem as error:
         where = getattr(getattr(error, "ctx", None), "command_path", "rewright")
