@@ -176,9 +176,7 @@ def _divide(value: Dim, radix: Dim) -> tuple[Dim, Dim] | None:
     for index, coefficient in split[0].items() if split else ():
         extent = knowledge.extents.get(index)
         smaller = divide_exactly(radix, coefficient)
-        if extent is None or smaller is None or _is_one(smaller) or smaller == extent:
-            continue
-        if divide_exactly(extent, smaller) is not None and Expression.of(extent) not in knowledge.splits:
+        if extent is not None and smaller is not None and knowledge.wants_split(extent, smaller):
             raise SplitNeeded(extent, smaller)
     return None
 

@@ -137,15 +137,21 @@ class Knowledge:
     def digits_of(self, extent: Dim) -> Sequence[Dim]:
         """The extents of the digits in which an index over `extent` is written, by the splits asked for so far."""
         radix = self.splits.get(Expression.of(extent))
-        if radix is None:
+        if radix is None or not self.may_split(extent, radix):
             return (extent,)
         upper = divide_exactly(extent, radix)
-        assert upper is not None, "splits are made at divisors only"
+        assert upper is not None
         return (*self.digits_of(upper), *self.digits_of(radix))
 
-    def add_split(self, extent: Dim, radix: Dim) -> None:
-        """Write every index over `extent` in two digits from now on."""
-        self.splits[Expression.of(extent)] = radix
+    def may_split(self, extent: Dim, radix: Dim) -> bool:
+        """An index over `extent` is a digit of radix `radix` below another: both extents are whole and not negative."""
+        upper = divide_exactly(extent, radix)
+        trivial = any(isinstance(part, int) and part == 1 for part in (upper, radix))
+        return upper is not None and not trivial and self.evidently_nonnegative(radix) and self.evidently_nonnegative(upper)
+
+    def wants_split(self, extent: Dim, radix: Dim) -> bool:
+        """The split may be made and is not made yet."""
+        return Expression.of(extent) not in self.splits and self.may_split(extent, radix)
 
 
 _current: ContextVar[Knowledge] = ContextVar("knowledge")

@@ -130,7 +130,7 @@ class _Attempts:
         return Knowledge(facts, values=self.values, seconds=self.timeout - (time.monotonic() - self.begin))
 
     def _output(self, position: int, facts: Sequence[Truth], splits: dict[Expression, Dim]) -> tuple[NormalForms, bool, tuple[str, ...]]:
-        while len(splits) <= 24:
+        for _ in range(24):
             knowledge = self._knowledge(facts)
             knowledge.splits.update(splits)
             try:
