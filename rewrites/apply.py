@@ -123,7 +123,8 @@ def _check_stands(match: Match, graph: Graph) -> None:
     gone = next((node for node in (*match.nodes, *(value.node for value in values)) if node not in graph.network), None)
     if gone is not None:
         raise RewriteError(f"{match}: node {gone} is no longer in the graph")
-    if len(match.outputs) > 1 and Host(graph).reaches({value.node for value in match.outputs}, {value.node for value in values}):
+    host = Host(graph)
+    if len(match.outputs) > 1 and any(host.depends(value.node, output.node) for value in values for output in match.outputs):
         raise RewriteError(f"{match}: one output now depends on another outside the match, so that replacing both would make a cycle")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from graphs.evaluate import apply_operator
@@ -28,7 +28,9 @@ class Host:
         self._operands: dict[int, tuple[Value | None, ...]] = {}
         self._constant: dict[int, bool] = {}
         self._tensors: dict[Value, Any] = {}
-        self._depths: dict[int, int] | None = None
+        self._ancestors: dict[int, int] | None = None
+        self._place: dict[int, int] = {}
+        self._near: dict[tuple[frozenset[int], int], dict[OperatorClass, list[int]]] = {}
 
     def operator(self, node: int) -> Operator:
         return self._data[node]["operator"]  # type: ignore[no-any-return]
@@ -55,16 +57,19 @@ class Host:
                 self._by_class.setdefault(type(self.operator(node)), []).append(node)
         return self._by_class.get(kind, [])
 
-    def near(self, nodes: Iterable[int], height: int) -> set[int]:
-        """The nodes and what reads them, directly or through at most `height` reads."""
-        network = self.graph.network
-        found = {node for node in nodes if node in network}
-        border = set(found)
-        for _ in range(height):
-            border = {user for node in border for user in network.successors(node)} - found
-            if not border:
-                break
-            found |= border
+    def near(self, nodes: frozenset[int], height: int) -> dict[OperatorClass, list[int]]:
+        """The nodes and what reads them, directly or through at most `height` reads, by class and in node order."""
+        found = self._near.get((nodes, height))
+        if found is None:
+            network = self.graph.network
+            reached = {node for node in nodes if node in network}
+            border = set(reached)
+            for _ in range(height):
+                border = {user for node in border for user in network.successors(node)} - reached
+                reached |= border
+            found = self._near[nodes, height] = {}
+            for node in sorted(reached):
+                found.setdefault(type(self.operator(node)), []).append(node)
         return found
 
     def is_constant(self, value: Value) -> bool:
@@ -132,29 +137,21 @@ class Host:
             a is b if a is None or b is None else self.same(a, b) for a, b in pairs
         )
 
-    def depth(self, node: int) -> int:
-        """The length of the longest path from a node without operands."""
-        if self._depths is None:
-            self._depths = {}
-            for current in self.graph.topological_order():
-                producers = self.graph.network.predecessors(current)
-                self._depths[current] = 1 + max((self._depths[producer] for producer in producers), default=-1)
-        return self._depths[node]
+    def depends(self, node: int, on: int) -> bool:
+        """The node is the other one, or computed from it."""
+        ancestors, place = self._lineage()
+        return bool(ancestors[node] >> place[on] & 1)
 
-    def reaches(self, sources: Collection[int], targets: Collection[int]) -> bool:
-        """Some target is a source or depends on one."""
-        deepest = max((self.depth(target) for target in targets), default=-1)
-        seen = {node for node in sources if self.depth(node) <= deepest}
-        pending = list(seen)
-        while pending:
-            node = pending.pop()
-            if node in targets:
-                return True
-            for user in self.graph.network.successors(node):
-                if user not in seen and self.depth(user) <= deepest:
-                    seen.add(user)
-                    pending.append(user)
-        return False
+    def _lineage(self) -> tuple[dict[int, int], dict[int, int]]:
+        """For each node the nodes it is computed from, itself included, as a set of bits; and each node's place in order, its bit."""
+        if self._ancestors is None:
+            self._ancestors, self._place = {}, {}
+            for position, node in enumerate(self.graph.topological_order()):
+                bits = 1 << position
+                for producer in self.graph.network.predecessors(node):
+                    bits |= self._ancestors[producer]
+                self._ancestors[node], self._place[node] = bits, position
+        return self._ancestors, self._place
 
 
 def same_number(left: Any, right: Any) -> bool:

@@ -62,13 +62,14 @@ def find_matches(rule: type[Rule], graph: Graph | Host, around: Collection[int] 
     Raises: TraceError when the rule's functions cannot be traced; ConditionError when a condition's predicate raises.
     """
     host = graph if isinstance(graph, Host) else Host(graph)
+    near = None if around is None else frozenset(around)
     seen: set[Any] = set()
     for sketch in sketches(rule):
         if sketch.forbidden:
             continue
-        for anchor, node in _candidates(sketch, host, around):
+        for anchor, node in _candidates(sketch, host, near):
             for match in _matches_at(rule, sketch, host, anchor, node, []):
-                if around is not None and not set(around) & set(match.nodes):
+                if near is not None and near.isdisjoint(match.nodes):
                     continue
                 if match.key not in seen:
                     seen.add(match.key)
@@ -78,8 +79,9 @@ def find_matches(rule: type[Rule], graph: Graph | Host, around: Collection[int] 
 def find_all(rules: Iterable[type[Rule]], graph: Graph, around: Collection[int] | None = None) -> Iterator[Match]:
     """The matches of several rules; faster than one call for each, as the graph is indexed once."""
     host = Host(graph)
+    near = None if around is None else frozenset(around)
     for rule in rules:
-        yield from find_matches(rule, host, around)
+        yield from find_matches(rule, host, near)
 
 
 def explain(rule: type[Rule], graph: Graph) -> list[NearMiss]:
@@ -107,7 +109,7 @@ def explain(rule: type[Rule], graph: Graph) -> list[NearMiss]:
     return [max(near, key=lambda miss: miss.reached) for node, near in sorted(failures.items()) if node not in matched and near]
 
 
-def _candidates(pattern: Pattern, host: Host, around: Collection[int] | None) -> Iterator[tuple[int, int]]:
+def _candidates(pattern: Pattern, host: Host, around: frozenset[int] | None) -> Iterator[tuple[int, int]]:
     """Which root of the pattern may stand at which node."""
     if around is None:
         for node in host.of_class(pattern.nodes[pattern.roots[0].node].kind):
@@ -115,9 +117,8 @@ def _candidates(pattern: Pattern, host: Host, around: Collection[int] | None) ->
         return
     for anchor, root in enumerate(pattern.roots):
         kind = pattern.nodes[root.node].kind
-        for node in sorted(host.near(around, pattern.heights[anchor])):
-            if type(host.operator(node)) is kind:
-                yield anchor, node
+        for node in host.near(around, pattern.heights[anchor]).get(kind, ()):
+            yield anchor, node
 
 
 def _matches_at(rule: type[Rule], sketch: Pattern, host: Host, anchor: int, node: int, near: list[NearMiss]) -> Iterator[Match]:
@@ -223,7 +224,7 @@ def _safe(pattern: Pattern, host: Host, match: Match, state: State) -> str | Non
         return "two outputs of the pattern are one tensor of the graph"
     if len(distinct) > 1:
         operands = {value.node for value in match.bindings.values() if isinstance(value, Value)}
-        if host.reaches({value.node for value in match.outputs}, operands):
+        if any(host.depends(node, output.node) for node in operands for output in match.outputs):
             return "one output depends on another outside the pattern, so that replacing both would make a cycle"
     if pattern.impure:
         impure = [node for node in match.nodes if type(host.operator(node)) in pattern.impure]
@@ -239,15 +240,19 @@ def _safe(pattern: Pattern, host: Host, match: Match, state: State) -> str | Non
 
 def _kept(match: Match, host: Host) -> list[int]:
     """The matched nodes that something outside the match still reads once the outputs are replaced."""
-    dead: set[int] = set()
+    kept = set(match.nodes)
     network = host.graph.network
     replaced = set(match.outputs)
-    for node in sorted(match.nodes, key=host.depth, reverse=True):
-        read = any(user not in dead and Value(node, output) not in replaced for _, user, (output, _) in network.out_edges(node, keys=True))
-        returned = any(value.node == node and value not in replaced for value in host.graph.outputs)
-        if not read and not returned:
-            dead.add(node)
-    return [node for node in match.nodes if node not in dead]
+    returned = {value.node for value in host.graph.outputs if value not in replaced}
+    fresh = True
+    while fresh:
+        fresh = False
+        for node in sorted(kept - returned):
+            edges = network.out_edges(node, keys=True)
+            if all((user in match.nodes and user not in kept) or Value(node, output) in replaced for _, user, (output, _) in edges):
+                kept.remove(node)
+                fresh = True
+    return sorted(kept)
 
 
 def _with_kept(match: Match, host: Host) -> Match:

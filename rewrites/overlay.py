@@ -100,7 +100,7 @@ class Overlay:
         root = self.pattern.roots[position]
         kind = self.pattern.nodes[root.node].kind
         if link is None:
-            found = set(self.host.of_class(kind))
+            found = {node for node in self.host.of_class(kind) if self.pattern.heights[position] or self._is_apart(state, node)}
         elif not link.readers:
             return [Value(state.nodes[root.node], root.output)]
         else:
@@ -114,6 +114,11 @@ class Overlay:
                 values = {Value(node, output) for node in found for output in outputs}
         taken = set(state.outputs.values())
         return [value for value in (Value(node, root.output) for node in sorted(found)) if value not in taken]
+
+    def _is_apart(self, state: State, node: int) -> bool:
+        """Neither the node nor a root found before is computed from the other (else replacing both would make a cycle)."""
+        others = [value.node for value in state.outputs.values()]
+        return not any(self.host.depends(node, other) or self.host.depends(other, node) for other in others)
 
     def _image(self, state: State, value: Value) -> Any:
         name = self.pattern.variables.get(value.node)
