@@ -15,7 +15,7 @@ from operators.operator import (
     canonical_axis,
     kind_of,
     operator,
-)  # fmt: skip
+)
 from operators.pointwise import Floating, Pointwise, refuse
 
 Bound = tuple[Operator, Sequence[Any]]

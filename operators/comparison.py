@@ -18,7 +18,7 @@ from operators.operator import (
     kind_of,
     operator,
     promote,
-)  # fmt: skip
+)
 from operators.pointwise import Pointwise, Truth, dtype_of, highest_kind, reduce_to, to_kind
 
 Bound = tuple[Operator, Sequence[Any]]

@@ -22,7 +22,7 @@ from operators.operator import (
     is_known_equal,
     operator,
     require,
-)  # fmt: skip
+)
 from operators.padding import Pad
 from operators.pointwise import same_dtype
 

@@ -21,7 +21,7 @@ from operators.operator import (
     kind_of,
     operator,
     require,
-)  # fmt: skip
+)
 from operators.pointwise import concrete
 
 Bound = tuple[Operator, Sequence[Any]]

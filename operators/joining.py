@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from operators.arithmetic import Subtract
 from operators.axes import inserted, removed, replaced, sizes
 from operators.expressions import Dim, at_least_zero, equal, floor_divide, plain
-from operators.layout import Layout
+from operators.layout import Layout, Slice
 from operators.meaning import when
 from operators.operator import (
+    Applied,
     Operator,
     ShapeError,
     TensorType,
@@ -19,7 +21,7 @@ from operators.operator import (
     is_known_equal,
     operator,
     require,
-)  # fmt: skip
+)
 from operators.pointwise import concrete, highest_kind, to_kind
 
 Bound = tuple[Operator, Sequence[Any]]
@@ -215,6 +217,22 @@ def _chunk(input: Any, chunks: int, dim: int = 0) -> Bound:
     return Split(axis, (floor_divide(size, chunks),) * chunks), [input]
 
 
+@alias("tensor_split")
+def _tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, sections: Any = None, indices: Any = None) -> Bound:
+    given = next(value for value in (indices_or_sections, sections, indices) if value is not None)
+    axis = canonical_axis(dim, input.ndim, "tensor_split")
+    size = sizes(input)[axis]
+    if not isinstance(size, int) or not isinstance(given, (int, list, tuple)):
+        raise Unsupported(f"tensor_split: the size of the axis must be a number, got {size}")
+    if isinstance(given, int):
+        each, rest = divmod(size, given)
+        return Split(axis, (each + 1,) * rest + (each,) * (given - rest)), [input]
+    ends = [slice(None, end).indices(size)[1] for end in given]
+    if ends != sorted(ends):
+        raise Unsupported(f"tensor_split: indices must ascend, got {given}")
+    return Split(axis, tuple(end - start for start, end in zip([0, *ends], [*ends, size], strict=True))), [input]
+
+
 @operator(torch="unbind")
 class Unbind(Layout):
     """Every position of an axis of known size as an output of its own.
@@ -249,3 +267,16 @@ class Unbind(Layout):
         if not isinstance(sizes(input)[axis], int):
             raise Unsupported(f"Unbind: the size of axis {dim} must be a number, got {sizes(input)[axis]}")
         return cls(axis), [input]
+
+
+@alias("diff")
+def _diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Bound:
+    if n != 1 or "bool" in str(input.dtype):
+        raise Unsupported("diff: only the first difference of numbers is covered")
+    axis = canonical_axis(dim, input.ndim, "diff")
+    ends = [part for part in (prepend, input, append) if part is not None]
+    whole = input if len(ends) == 1 else Applied(Cat(axis), ends)
+    size: Dim = 0
+    for part in ends:
+        size = size + sizes(part)[axis]
+    return Subtract(), [Applied(Slice.of(axis, 1, size, 1, size), [whole]), Applied(Slice.of(axis, 0, size - 1, 1, size), [whole])]

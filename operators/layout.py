@@ -23,7 +23,7 @@ from operators.operator import (
     is_known_equal,
     operator,
     require,
-)  # fmt: skip
+)
 from operators.pointwise import concrete, reduce_to
 
 Bound = tuple[Operator, Sequence[Any]]

@@ -20,7 +20,7 @@ from operators.operator import (
     broadcast_index,
     operator,
     require,
-)  # fmt: skip
+)
 from operators.pointwise import reduce_to, refuse, same_dtype
 
 Bound = tuple[Operator, Sequence[Any]]

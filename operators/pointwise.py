@@ -15,7 +15,7 @@ from operators.operator import (
     broadcast_index,
     kind_of,
     promote,
-)  # fmt: skip
+)
 
 KINDS = ("bool", "int", "float", "complex")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from operators.axes import axes_of, over, replaced, without
-from operators.casts import cast
+from operators.casts import Cast, cast
 from operators.expressions import Dim, at_least_zero, product
 from operators.meaning import (
     apply,
@@ -19,17 +19,18 @@ from operators.meaning import (
     smallest,
     total,
     when,
-)  # fmt: skip
+)
 from operators.operator import (
     Applied,
     Operator,
     ShapeError,
     TensorType,
+    Unsupported,
     canonical_axis,
     kind_of,
     operator,
     require,
-)  # fmt: skip
+)
 from operators.pointwise import concrete, refuse, to_kind
 
 Bound = tuple[Operator, Sequence[Any]]
@@ -76,17 +77,26 @@ class Reduction(Operator):
 
     @classmethod
     def bind(cls, *args: Any, **named: Any) -> Bound:
-        axes, keep, operand = reduction_arguments(cls, *args, **named)
-        return cls(axes, keep), [operand]  # type: ignore[call-arg]
+        return reduction(cls, *args, **named)
 
 
-def reduction_arguments(
+def reduction(
     who: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None, axis: Any = None
-) -> tuple[tuple[int, ...], bool, Any]:
-    """The axes, whether they are kept, and the operand (cast first where a dtype is asked for) of a torch call."""
+) -> Bound:
+    """The operator of a torch call that reduces, with its operand."""
     refuse(who, out=out)
-    operand = input if dtype is None else Applied(*cast(input, dtype))
-    return axes_of(axis if dim is None else dim, input.ndim, who.__name__), bool(keepdim), operand
+    return in_dtype(who(axes_of(axis if dim is None else dim, input.ndim, who.__name__), bool(keepdim)), input, dtype)
+
+
+def in_dtype(operator: Operator, x: Any, dtype: Any) -> Bound:
+    """The operator on x cast to a dtype beforehand; integers narrower than int64 are accumulated there and cast down."""
+    if dtype is None:
+        return operator, [x]
+    name = str(dtype).removeprefix("torch.")
+    if kind_of(name) == "bool":
+        raise Unsupported(f"{type(operator).__name__}: accumulating in bool is not covered")
+    first = Applied(*cast(x, name))
+    return (Cast(name), [Applied(operator, [first])]) if kind_of(name) == "int" and name != "int64" else (operator, [first])
 
 
 @operator(torch="sum", onnx="ReduceSum")
@@ -295,5 +305,4 @@ class Cumsum(Operator):
     @classmethod
     def bind(cls, input: Any, dim: int, *, dtype: Any = None, out: Any = None) -> Bound:
         refuse(cls, out=out)
-        operand = input if dtype is None else Applied(*cast(input, dtype))
-        return cls(canonical_axis(dim, input.ndim, "Cumsum")), [operand]
+        return in_dtype(cls(canonical_axis(dim, input.ndim, "Cumsum")), input, dtype)
