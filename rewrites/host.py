@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from graphs.evaluate import apply_operator
