@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from operators.expressions import Dim, Expression
+from operators.expressions import Dim, Expression, Variable
 from operators.meaning import convert
 from operators.operator import (
     Operator,
@@ -57,11 +57,11 @@ def refuse(who: Any, **arguments: Any) -> None:
 
 
 def concrete(value: Any) -> Any:
-    """An attribute for torch's kernel, in which every size is a number.
+    """An attribute for torch's kernel, in which every size is a number (or a `Variable`, while the call is being recorded).
 
     Raises: ShapeError naming a size that is symbolic.
     """
-    if isinstance(value, Expression):
+    if isinstance(value, Expression) and not isinstance(value, Variable):
         raise ShapeError(f"a kernel runs on numbers only, got the size {value}")
     return tuple(concrete(item) for item in value) if isinstance(value, (tuple, list)) else value
 
