@@ -13,6 +13,7 @@ from rewright.installation import check_siblings
 
 if TYPE_CHECKING:
     from rewright.optimization import Result, optimize
+    from rewright.verification import verify_pair
     from rewrites.rule import Equality, Requires, Rule
     from verifier.verdict import Verdict
     from verifier.verify import verify
@@ -29,9 +30,10 @@ _HOMES = {
     "Verdict": "verifier.verdict",
     "optimize": "rewright.optimization",
     "verify": "verifier.verify",
+    "verify_pair": "rewright.verification",
 }
 
-__all__ = ["Equality", "Requires", "Result", "Rule", "Verdict", "__version__", "optimize", "verify"]
+__all__ = ["Equality", "Requires", "Result", "Rule", "Verdict", "__version__", "optimize", "verify", "verify_pair"]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,3 +108,17 @@ def _settled(store: Store, rule: type[Rule], options: Mapping[str, Any]) -> Verd
     """The stored verdict, unless it is one that more time might settle."""
     found = store.find(rule, options)
     return None if found is None or found.status.value == "UNDECIDED" else found
+
+
+def verify_pair(
+    pattern: Callable[..., Any], replacement: Callable[..., Any], example_inputs: Sequence[Any], name: str | None = None, **options: Any
+) -> Verdict:
+    """Prove or refute that two functions compute the same, as given to torch.compile's pattern matcher.
+
+    The sizes of the example tensors are generalised to all sizes; numbers and booleans to attributes. `options` are those of `verify`.
+    Raises: RuleDefinitionError for functions that make no rule.
+    """
+    from rewrites.pairs import rule_from_pair
+    from verifier.verify import verify
+
+    return verify(rule_from_pair(pattern, replacement, example_inputs, name), **options)

@@ -1,0 +1,89 @@
+"""The Python interface: lazy names, pairs of functions, optimising a module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+import rewright
+from rewrites.library.convolution import FoldBatchNormIntoConvolution
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REWRIGHT_CACHE", str(tmp_path / "cache"))
+
+
+class Normalised(nn.Module):
+    """A convolution with its batch norm, and a relu.  x: [n, 3, h, w]   ->   [n, 4, h, w]"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        generator = torch.Generator().manual_seed(1)
+        for vector in (self.norm.running_mean, self.norm.running_var):
+            assert vector is not None
+            vector.copy_(torch.rand(4, generator=generator) + 0.5)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"features": torch.relu(self.norm(self.convolution(x)))}
+
+
+class HalveRelu(rewright.Rule):
+    """The relu of x is half of x."""
+
+    source = "wishful thinking"
+
+    def pattern(x: Float[Tensor, "n c h w"]) -> Tensor:
+        return torch.relu(x)
+
+    def replacement(x: Tensor) -> Tensor:
+        return x * 0.5
+
+
+def test_every_public_name_resolves() -> None:
+    for name in rewright.__all__:
+        assert getattr(rewright, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'prove'"):
+        rewright.prove
+
+
+def test_a_pair_of_functions_is_verified_for_all_sizes() -> None:
+    given = {"example_inputs": [torch.randn(3, 4), torch.randn(3, 4)], "examples": 20}
+    right = rewright.verify_pair(lambda x, y: torch.relu(x) + torch.relu(y), lambda x, y: torch.relu(y) + torch.relu(x), **given)
+    wrong = rewright.verify_pair(lambda x, y: torch.relu(x) + torch.relu(y), lambda x, y: torch.relu(x + y), **given)
+    assert right.status.value == "PROVED"
+    assert wrong.status.value == "REFUTED"
+    assert wrong.counterexample is not None
+
+
+def test_an_optimised_module_is_called_as_the_original_and_agrees(tmp_path: Path) -> None:
+    model, x = Normalised().eval(), torch.randn(2, 3, 8, 8)
+    result = rewright.optimize(model, (x,), rules=[FoldBatchNormIntoConvolution], kernels="none", budget=20)
+    assert [step.rule for step in result.steps] == ["FoldBatchNormIntoConvolution"]
+    assert (result.before.kernels, result.after.kernels) == (3, 2)
+    assert result.max_error["float64"] <= 1e-10
+    torch.testing.assert_close(result.module(x), model(x))
+    assert result.certificates["FoldBatchNormIntoConvolution"].holds
+    written = result.as_dict()
+    assert set(written) >= {"before", "after", "steps", "max_error", "seconds"}
+    assert set(written["before"]) == {"time", "flops", "bytes", "kernels", "memory"}
+    assert written["steps"][0]["cost_after"] == pytest.approx(written["after"]["time"])
+    result.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "FoldBatchNormIntoConvolution" in page
+    assert page.endswith("</html>\n")
+
+
+def test_a_refuted_rule_is_never_applied() -> None:
+    model, x = Normalised().eval(), torch.randn(2, 3, 8, 8)
+    result = rewright.optimize(model, (x,), rules=[HalveRelu], budget=20)
+    assert result.steps == []
+    assert any(refusal.startswith("HalveRelu: no valid certificate") for refusal in result.refused)
