@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from operators.expressions import Dim, Expression, Formula, Truth, divide_exactly, equal, plain, product
+from operators.expressions import Comparison, Dim, Expression, Formula, Truth, divide_exactly, equal, negate, plain, product
 from operators.meaning import ravel
 from verifier.proof import laws
-from verifier.proof.guards import divided, index_parts, interval
+from verifier.proof.guards import conjuncts, divided, index_parts, interval
 from verifier.proof.knowledge import Index, SplitNeeded, current, range_of
 from verifier.proof.normalise import summed_over, unless, where
 from verifier.proof.reductions import Binder, infinity, largest_over
@@ -83,7 +84,11 @@ class Symbolic:
 
     def when(self, condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Value:
         if isinstance(condition, Formula):
-            return where(condition, _value(then())) + unless(condition, _value(otherwise()))
+            with assuming(condition):
+                yes = _value(then())
+            with assuming(negate(condition)):
+                no = _value(otherwise())
+            return where(condition, yes) + unless(condition, no)
         if isinstance(condition, Value):
             if condition.number is None:
                 yes, no = _value(then()), _value(otherwise())
@@ -137,6 +142,26 @@ class Symbolic:
         return index if isinstance(index, Value) else as_value(plain(index))
 
 
+@contextmanager
+def assuming(condition: Truth) -> Iterator[None]:
+    """Inside the block elements are computed that count only where the condition holds."""
+    knowledge = current()
+    before = knowledge.assumptions
+    learned = tuple(part for part in conjuncts(condition) if isinstance(part, Comparison))
+    knowledge.assumptions = tuple(dict.fromkeys(before + learned))
+    try:
+        yield
+    finally:
+        knowledge.assumptions = before
+
+
+def _is_assumed(value: Dim) -> bool:
+    """value ≥ 0 follows at a glance from one of the assumptions."""
+    knowledge = current()
+    known = [a.expression for a in knowledge.assumptions if isinstance(a, Comparison) and a.relation == ">="]
+    return knowledge.evidently_nonnegative(value) or any(knowledge.evidently_nonnegative(value - e) for e in known)
+
+
 def _value(item: Any) -> Value:
     if isinstance(item, Value):
         return item
@@ -171,6 +196,8 @@ def _divide(value: Dim, radix: Dim) -> tuple[Dim, Dim] | None:
     span = interval(lower, {})
     knowledge = current()
     if span is not None and knowledge.evidently_nonnegative(span[0]) and knowledge.evidently_nonnegative(radix - span[1] - 1):
+        return upper, lower
+    if _is_assumed(lower) and _is_assumed(radix - lower - 1):
         return upper, lower
     split = index_parts(lower)
     for index, coefficient in split[0].items() if split else ():

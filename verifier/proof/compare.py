@@ -103,6 +103,7 @@ class Comparison_:
 
     def _map_onto(self, lead: Product, other: Product, guards: Guards) -> Map | None:
         """A bijection from other's bound indices to lead's under which their factors are equal where other's guards hold."""
+        current().check_time()
         if len(lead.bound) != len(other.bound):
             return None
         mine, theirs = core(lead), core(other)

@@ -23,7 +23,7 @@ from operators.expressions import (
     divide_exactly,
     substitute,
 )  # fmt: skip
-from verifier.proof.solver import Solver
+from verifier.proof.solver import OutOfTime, Solver
 
 
 @dataclass(frozen=True, eq=True)
@@ -46,7 +46,7 @@ class Knowledge:
     """Facts and what follows from them at a glance; `values` maps a tensor's name to what its elements are.
 
     `values` says `positive`, `nonnegative` or `nonzero`. `splits` maps an extent to the radix of its lower digit;
-    `nonzero` holds the keys of values that are known not to be zero.
+    `nonzero` holds the keys of values that are known not to be zero; `assumptions` the guards under which an element is being computed.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Knowledge:
         self.splits: dict[Expression, Dim] = {}
         self.deadline = time.monotonic() + seconds
         self.nonzero: set[str] = set()
+        self.assumptions: tuple[Formula, ...] = ()
         self._counter = itertools.count(1)
         self.extents: dict[Symbol, Dim] = {}
         for fact in facts:
@@ -84,6 +85,11 @@ class Knowledge:
         if fact not in self.facts:
             self.facts.append(fact)
             self.solver = Solver(self.facts, self.lower, self.deadline)
+
+    def check_time(self) -> None:
+        """Raises: OutOfTime when the proof's time is used up."""
+        if time.monotonic() > self.deadline:
+            raise OutOfTime("the proof ran out of time")
 
     def fresh(self, stem: str) -> Index:
         """A new index variable."""

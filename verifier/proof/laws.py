@@ -53,6 +53,10 @@ def combine(factors: Iterable[tuple[Factor, int]], guards: Iterable[Formula]) ->
             continue
         if isinstance(factor, Function) and factor.name == "inverse":
             _cancel(factor, powers, guards)
+        elif isinstance(factor, Function) and factor.name == "sigmoid":
+            absorbed = _sigmoid_times_exponential(factor, powers)
+            if absorbed is not None:
+                others.append(absorbed)
         if powers.get(factor, 0) >= 2:
             square = _square(factor, guards)
             if square is not None:
@@ -71,6 +75,25 @@ def _cancel(inverted: Function, powers: dict[Factor, int], guards: Iterable[Form
             powers[factor] -= common
             if not powers[factor]:
                 del powers[factor]
+
+
+def _sigmoid_times_exponential(factor: Function, powers: dict[Factor, int]) -> Value | None:
+    """eˣ·sigmoid(x) = eˣ − sigmoid(x) and e⁻ˣ·sigmoid(x) = 1 − sigmoid(x): the exponent loses x (the definition of sigmoid)."""
+    exponential_ = next((f for f in powers if isinstance(f, Function) and f.name == "exp"), None)
+    if exponential_ is None:
+        return None
+    exponent, inner = exponential_.arguments[0], factor.arguments[0]
+    ratios = [exponent.terms.get(product, Fraction(0)) / coefficient for product, coefficient in inner.terms.items()]
+    sign = 1 if all(r >= 1 for r in ratios) else -1 if all(r <= -1 for r in ratios) else 0
+    if not sign:
+        return None
+    del powers[exponential_]
+    powers[factor] -= 1
+    if not powers[factor]:
+        del powers[factor]
+    rest = exponential(exponent - inner.scaled(Fraction(sign)))
+    one = exponential(inner) if sign == 1 else ONE
+    return rest * (one - Value.of(factor))
 
 
 def _square(factor: Factor, guards: Iterable[Formula]) -> Value | None:
@@ -162,11 +185,16 @@ def _inverse_of_factor(factor: Factor) -> Value:
 
 
 def _logistic(value: Value) -> Value | None:
-    """1/(1 + eˣ) as sigmoid(−x)."""
-    rest = value - ONE
-    inner = rest.factor
-    if isinstance(inner, Function) and inner.name == "exp":
-        return sigmoid(-inner.arguments[0])
+    """1/(1 + eˣ) as sigmoid(−x), 1/(eˣ + eʸ) as e⁻ˣ·sigmoid(x − y)."""
+    parts = [Value.of(product).factor for product, coefficient in value.terms.items() if coefficient == 1]
+    exponents = [f.arguments[0] for f in parts if isinstance(f, Function) and f.name == "exp"]
+    if len(value.terms) != 2 or len(parts) != 2:
+        return None
+    if len(exponents) == 1 and (value - exponential(exponents[0])).number == 1:
+        return sigmoid(-exponents[0])
+    if len(exponents) == 2:
+        first, second = sorted(exponents, key=lambda e: e.key)
+        return exponential(-first) * sigmoid(first - second)
     return None
 
 
@@ -194,7 +222,7 @@ def tanh(value: Value) -> Value:
 
 
 def logarithm(value: Value) -> Value:
-    """log(x·y) = log x + log y for x > 0; log eˣ = x; log(1/x) = −log x; log sigmoid(x) = −log(1 + e⁻ˣ) (DLMF 4.8.1, 4.8.10)."""
+    """log(x·y) = log x + log y for x > 0; log eˣ = x; log(1/x) = −log x; log √x = ½·log x; log sigmoid(x) = −log(1 + e⁻ˣ) (DLMF 4.8.1, 4.8.10)."""
     return by_cases([value], _logarithm)
 
 
@@ -206,6 +234,8 @@ def _log_factor(factor: Factor) -> Value:
             return -_logarithm(factor.arguments[0])
         if factor.name == "sigmoid":
             return -_logarithm(ONE + exponential(-factor.arguments[0]))
+        if factor.name == "sqrt":
+            return _logarithm(factor.arguments[0]).scaled(Fraction(1, 2))
     return Value.of(Function("log", (Value.of(factor),), logarithm))
 
 
@@ -341,7 +371,7 @@ def _without_positive_content(value: Value) -> Value:
 
 
 def floor(value: Value) -> Value:
-    """⌊x + n⌋ = ⌊x⌋ + n for whole n."""
+    """⌊x + n⌋ = ⌊x⌋ + n for whole n; ⌊⌊x⌋/n⌋ = ⌊x/n⌋ for whole n > 0 (Graham, Knuth, Patashnik, Concrete Mathematics, 3.11)."""
 
     def make(x: Value) -> Value:
         whole = Value({p: c for p, c in x.terms.items() if is_whole(Value({p: c}))})
@@ -349,9 +379,25 @@ def floor(value: Value) -> Value:
         outside = Value({p.renamed(): c for p, c in whole.terms.items()})
         if rest.number is not None:
             return outside + Value.of(rest.number.__floor__())
+        nested = _floor_of_floor(rest)
+        if nested is not None:
+            return outside + floor(nested)
         return outside + Value.of(Function("floor", (rest,), floor))
 
     return by_cases([value], make)
+
+
+def _floor_of_floor(value: Value) -> Value | None:
+    if value.single is None or value.single[0].bound or value.single[0].guards:
+        return None
+    product, coefficient = value.single
+    inner = [f for f, power in product.factors if power == 1 and isinstance(f, Function) and f.name == "floor"]
+    others = [(f, power) for f, power in product.factors if f not in inner]
+    divisors = [f.arguments[0] for f, _ in others if isinstance(f, Function) and f.name == "inverse"]
+    whole = len(divisors) == len(others) and all(is_whole(d) and is_positive(d) for d in divisors)
+    if len(inner) != 1 or not whole or coefficient.numerator != 1:
+        return None
+    return inner[0].arguments[0] * Value({Product((), frozenset(), tuple(others)): coefficient})
 
 
 def truncation(value: Value) -> Value:
@@ -485,6 +531,7 @@ NAMED: dict[str, Callable[..., Any]] = {
     "remainder": lambda a, b: a - b * floor_quotient(a, b),
     "trunc_remainder": lambda a, b: a - b * truncation(a * inverse(b)),
     "trunc_divide": lambda a, b: truncation(a * inverse(b)),
+    "bitwise_not": lambda x: -x - ONE,
     "and": lambda a, b: a * b,
     "or": lambda a, b: a + b - a * b,
     "xor": lambda a, b: a + b - (a * b).scaled(Fraction(2)),

@@ -25,7 +25,11 @@ from verifier.proof.terms import Factor, Product, Substitution, Value, as_value,
 
 
 def multiply(left: Value, right: Value) -> Value:
-    """The product of two sums, distributed."""
+    """The product of two sums, distributed; x · (1/x) = 1 for a sum x ≠ 0."""
+    for one, other in ((left, right), (right, left)):
+        cancelled = _cancelled(one, other)
+        if cancelled is not None:
+            return cancelled
     result: dict[Product, Fraction] = {}
     for p, a in left.terms.items():
         for q, b in right.terms.items():
@@ -34,6 +38,23 @@ def multiply(left: Value, right: Value) -> Value:
             joined = assemble((*p.bound, *q.bound), [*p.guards, *q.guards], [*p.factors, *q.factors])
             accumulate(result, joined, a * b)
     return Value(result)
+
+
+def _cancelled(one: Value, other: Value) -> Value | None:
+    """other with 1/one taken out of its only product, where it stands there and one ≠ 0 is known."""
+    from verifier.proof.signs import is_nonzero
+    from verifier.proof.terms import Function
+
+    if other.single is None or one.factor is not None or one.number is not None:
+        return None
+    product, coefficient = other.single
+    for factor, power in product.factors:
+        if isinstance(factor, Function) and factor.name == "inverse" and not factor.free & set(product.bound):
+            if factor.arguments[0].key != one.canonical().key or not is_nonzero(one, product.guards):
+                continue
+            factors = {f: n for f, n in product.factors if f != factor} | ({factor: power - 1} if power > 1 else {})
+            return Value({Product(product.bound, product.guards, sorted_factors(factors)): coefficient})
+    return None
 
 
 def accumulate(result: dict[Product, Fraction], value: Value, number: Fraction) -> None:
@@ -50,6 +71,7 @@ def assemble(bound: Sequence[Index], guards: Iterable[Truth], factors: Iterable[
     """Σ over bound of Π [guard] · Π factor^power in normal form."""
     from verifier.proof.laws import combine
 
+    current().check_time()
     kept = simplified(guards)
     if kept is None:
         return Value({})

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphs.graph import Graph
 from graphs.graph import Value as Edge
-from operators.expressions import Atom, Dim, Expression, at_least_zero, plain
+from operators.expressions import Atom, Dim, Expression, Formula, at_least_zero, plain
 from operators.operator import Operator, TensorType, kind_of
 from operators.sources import Constant, Input
 from verifier.proof.facts import with_sizes
@@ -19,12 +19,12 @@ Index = tuple[Dim, ...]
 
 
 class Tensor:
-    """A tensor given by its type and what its elements are; elements are computed once per index."""
+    """A tensor given by its type and what its elements are; elements are computed once per index and the guards under which they count."""
 
     def __init__(self, type: TensorType, element: Callable[[Index], Value]) -> None:
         self.type, self._element = type, element
         self.shape, self.dtype, self.weak = type.shape, type.dtype, type.weak
-        self._known: dict[Index, Value] = {}
+        self._known: dict[tuple[Index, tuple[Formula, ...]], Value] = {}
         self._knowledge: Knowledge | None = None
 
     @property
@@ -36,9 +36,10 @@ class Tensor:
         index = tuple(0 if isinstance(size, int) and size == 1 else i for i, size in zip(index, self.shape, strict=True))
         if self._knowledge is not current():
             self._knowledge, self._known = current(), {}
-        found = self._known.get(index)
+        key = (index, current().assumptions)
+        found = self._known.get(key)
         if found is None:
-            found = self._known[index] = self._element(index)
+            found = self._known[key] = self._element(index)
         return found
 
 
