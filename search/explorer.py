@@ -20,13 +20,14 @@ from costs.kernels import computed_from_constants
 from costs.roofline import Cost, Roofline
 from graphs.graph import Graph, Value
 from operators.operator import Operator
-from rewrites.apply import Applied, RewriteError, apply_in_place
+from rewrites.apply import RewriteError
 from rewrites.host import Host
 from rewrites.match import Match, find_matches
 from rewrites.patterns import sketches
 from rewrites.rule import Rule
 from search.certified import Admitted
 from search.keys import Keys
+from search.sharing import Change, apply_shared
 
 ALPHAS = (1.02, 1.3, 2.0, 4.0)
 """How many times the best cost a graph may cost, round by round."""
@@ -185,7 +186,7 @@ class Explorer:
         self.candidates += 1
         graph._next = self._next_node
         try:
-            applied = apply_in_place(move.match, graph)
+            applied = apply_shared(move.match, graph)
         except RewriteError:
             return None
         self._next_node = graph._next
@@ -221,7 +222,7 @@ class Explorer:
         graph = parent.graph.copy()
         graph._next = self._next_node
         try:
-            applied = apply_in_place(state.move.match, graph)
+            applied = apply_shared(state.move.match, graph)
         except RewriteError:
             return False
         self._next_node = graph._next
@@ -243,7 +244,7 @@ class Explorer:
         self._draw_moves(state, applied)
         return True
 
-    def _cost(self, parent: State, state: State, applied: Applied, is_local: bool) -> Cost:
+    def _cost(self, parent: State, state: State, applied: Change, is_local: bool) -> Cost:
         assert state.graph is not None
         assert parent.graph is not None
         assert parent.cost is not None
@@ -253,7 +254,7 @@ class Explorer:
         after = self.prices.total(state.graph, (*applied.added, *affected), state.free)
         return changed(parent.cost, self.prices.total(parent.graph, (*applied.removed, *affected), parent.free), after)
 
-    def _draw_moves(self, state: State, applied: Applied | None) -> None:
+    def _draw_moves(self, state: State, applied: Change | None) -> None:
         """The moves of a state: its parent's that the change did not touch, and those around the change."""
         graph = state.graph
         assert graph is not None

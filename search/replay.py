@@ -8,11 +8,12 @@ from typing import Any
 
 from costs.roofline import Cost
 from graphs.graph import Graph, Value
-from rewrites.apply import RewriteError, apply_in_place
+from rewrites.apply import RewriteError
 from rewrites.host import Host
 from rewrites.match import Match, find_matches
 from search.certified import Admitted
 from search.explorer import State
+from search.sharing import apply_shared
 from search.windows import Window
 
 
@@ -65,7 +66,7 @@ def replay(solution: Solution, window: Window) -> Graph | None:
         if match is None:
             return None
         try:
-            applied = apply_in_place(match, graph)
+            applied = apply_shared(match, graph)
         except RewriteError:
             return None
         if len(applied.added) != len(move.added):

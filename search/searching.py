@@ -72,7 +72,7 @@ def search(
         run.sweep_all()
         result = run.finish()
     result.refused = [*refused, *refusals(admitted)]
-    if check and result.steps:
+    if check and result.graph is not run.original:
         from search.check import compare
 
         result.max_error = compare(graph, result.graph, run.unfolded, inputs, seed, sizes)
@@ -94,8 +94,7 @@ class _Run:
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self.original = graph
-        self.graph = graph.copy()
-        self.graph.remove_dead()
+        self.graph = _tidied(graph)
         self.rules = rules
         self.roofline = roofline
         self.objective = objective
@@ -105,7 +104,7 @@ class _Run:
         self.progress = progress
         self.started = time.perf_counter()
         self.before = roofline.cost(graph)
-        self.cost = self.before
+        self.cost = roofline.cost(self.graph)
         self.value = objective.value(self.before)
         self.steps: list[Step] = []
         self.solved: dict[tuple[Hashable, ...], Solution | None] = {}
@@ -219,6 +218,17 @@ class _Run:
             complete=self.complete and not self.interruption.asked,
             interrupted=self.interruption.asked,
         )
+
+
+def _tidied(graph: Graph) -> Graph:
+    """A copy without dead code, identities and common subexpressions."""
+    from graphs.passes import merge_common_subexpressions, remove_identities
+
+    result = graph.copy()
+    result.remove_dead()
+    remove_identities(result)
+    merge_common_subexpressions(result)
+    return result
 
 
 def _shifted(whole: Cost, before: Cost, after: Cost) -> Cost:

@@ -64,7 +64,7 @@ def boundaries(graph: Graph, order: Sequence[int], most: int, shunned: Collectio
     run ends where the fewest values cross. Runs do not end behind the shunned nodes if that can be avoided.
     """
     crossing = _crossing(graph, order)
-    marks = [hash((graph.operator(node), graph.types(node))) for node in order]
+    marks = [hash((type(graph.operator(node)).__name__, graph.types(node))) for node in order]
     runs: list[list[int]] = []
     if len(order) <= most:
         return [list(order)]
