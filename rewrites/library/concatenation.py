@@ -150,6 +150,23 @@ class FunctionMovesPastSplit(Rule):
         return torch.split(getattr(torch, function)(x), (p, q), axis)
 
 
+class OperationMovesPastSplit(Rule):
+    """An operation on both parts of two equal splits is the split of the operation."""
+
+    source = "pointwise functions act on single elements"
+    equality = Equality.BITWISE
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: First, y: First, operation: Binary, p: int, q: int, axis: Axis):
+        a, b = torch.split(x, (p, q), axis)
+        c, d = torch.split(y, (p, q), axis)
+        return getattr(torch, operation)(a, c), getattr(torch, operation)(b, d)
+
+    def replacement(x, y, operation, p, q, axis):
+        return torch.split(getattr(torch, operation)(x, y), (p, q), axis)
+
+
 class SplitOfConcatenation(Rule):
     """Splitting joined tensors at their seam gives them back."""
 
