@@ -129,12 +129,14 @@ def _values(instance: Instance, left: Sequence[Any], right: Sequence[Any], stand
     found: list[Difference] = []
     for position, (a, b) in enumerate(zip(left, right, strict=True)):
         if isinstance(a, torch.Tensor) and a.numel():
-            found += [replace(d, output=position) for d in _tensor_differences(instance, a, b, standard)]
+            found += [replace(d, output=position) for d in _tensor_differences(instance, a, b, standard, output=position)]
     order = list(Kind)
     return sorted(found, key=lambda d: order.index(d.kind))
 
 
-def _tensor_differences(instance: Instance, a: torch.Tensor, b: torch.Tensor, standard: Standard, what: str = "the outputs") -> list[Difference]:
+def _tensor_differences(
+    instance: Instance, a: torch.Tensor, b: torch.Tensor, standard: Standard, what: str = "the outputs", output: int | None = None
+) -> list[Difference]:
     a, b = a.detach(), b.detach()
     if a.is_complex():
         a, b = torch.view_as_real(a), torch.view_as_real(b)
@@ -147,11 +149,11 @@ def _tensor_differences(instance: Instance, a: torch.Tensor, b: torch.Tensor, st
     finite = a.isfinite() & b.isfinite()
     off = finite & (a != b)
     if bool(off.any()):
-        kind, seen = Judgement.of(instance).judge(a, b, off)
+        kind, seen = Judgement.of(instance).judge(a, b, off, output)
         found.append(_at(kind, _VALUE_SENTENCE[kind].format(what=what), a, b, seen))
     class_differs = ~same & ~finite if standard.strict else a.isfinite() != b.isfinite()
     if bool(class_differs.any()):
-        kind = Judgement.of(instance).class_kind()
+        kind = Judgement.of(instance).class_kind(class_differs, output)
         sentence = "one side is NaN or infinite where the other is not" if kind is Kind.NAN_INF else "one side leaves the dtype's range where the other does not"
         found.append(_at(kind, sentence, a, b, class_differs))
     zeros = finite & (a == b) & ~same
@@ -210,6 +212,7 @@ class Judgement:
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
+        self.sides: list[list[Any]] = []
         self.calls: list[Call] = []
         for function in (instance.rule.pattern, instance.rule.replacement):
             self.calls += record(function, instance.arguments(), instance.seed)[1]
@@ -218,22 +221,50 @@ class Judgement:
             math.isfinite(x) for x in instance.reals.values()
         )
 
-    def judge(self, a: torch.Tensor, b: torch.Tensor, off: torch.Tensor) -> tuple[Kind, torch.Tensor]:
+    def judge(self, a: torch.Tensor, b: torch.Tensor, off: torch.Tensor, output: int | None = None) -> tuple[Kind, torch.Tensor]:
         """The kind of a difference between finite elements, and the elements that show it."""
         distance = (a.double() - b.double()).abs()
         beyond = off & (distance > self.bound(a.dtype))
         if bool(beyond.any()) and not self.shrinks_with_precision(float(distance[beyond].max()), a.dtype):
             if not self.inputs_finite:
-                return Kind.NAN_INF, beyond
+                tame = self.tamed(output)
+                if tame is None or not bool((beyond & tame.apart(output)).any()):
+                    return Kind.NAN_INF, beyond
+                return tame.judge(*tame.outputs(output), beyond & tame.apart(output), output)
             if any(not bool(t.isfinite().all()) for t in self.tensors if t.is_floating_point()):
-                return self.class_kind(), beyond
+                return self.class_kind(beyond, output), beyond
             return Kind.VALUE, beyond
         return Kind.ROUNDING, off
 
-    def class_kind(self) -> Kind:
+    def tamed(self, output: int | None) -> Judgement | None:
+        """The judgement of the instance with 1 for every element that is not finite; None where its output cannot be compared."""
+        if output is None or any(not math.isfinite(x) for x in self.instance.reals.values()):
+            return None
+        tensors = {n: torch.where(t.isfinite(), t, torch.ones_like(t)) if t.is_floating_point() else t for n, t in self.instance.tensors.items()}
+        tame = Judgement(replace(self.instance, tensors=tensors))
+        sides = [run(side, tame.instance.arguments(), tame.instance.seed) for side in (tame.instance.rule.pattern, tame.instance.rule.replacement)]
+        if any(side.error is not None or len(side.outputs) <= output for side in sides):
+            return None
+        tame.sides = [side.outputs for side in sides]
+        return tame
+
+    def outputs(self, output: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """The output by both sides."""
+        assert output is not None
+        return self.sides[0][output].detach(), self.sides[1][output].detach()
+
+    def apart(self, output: int | None) -> torch.Tensor:
+        """Which elements of the output differ between the sides."""
+        a, b = self.outputs(output)
+        return ~((a == b) | (a.isnan() & b.isnan()))
+
+    def class_kind(self, where: torch.Tensor, output: int | None = None) -> Kind:
         """Whether non-finite results come from NaN, infinite or undefined operands, or from leaving the dtype's range."""
         if not self.inputs_finite:
-            return Kind.NAN_INF
+            tame = self.tamed(output)
+            if tame is None or not bool((where & tame.apart(output)).any()):
+                return Kind.NAN_INF
+            return tame.class_kind(where, output)
         for call in self.calls:
             operands = [leaf for leaf in pytree.tree_leaves((call.arguments, call.keywords)) if isinstance(leaf, (torch.Tensor, float))]
             results = [leaf for leaf in pytree.tree_leaves(call.result) if isinstance(leaf, torch.Tensor)]

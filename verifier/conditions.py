@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from rewrites.rule import Requires
@@ -103,12 +104,12 @@ class Statement:
         raise NotAStatement("asked whether it is true")
 
 
-def statement(condition: Requires) -> Any:
-    """The condition as a Z3 term over reals; None where it says more than comparisons of elements."""
+def statement(condition: Requires, whole: Collection[str] = ()) -> Any:
+    """The condition as a Z3 term over reals (integers for the names in `whole`); None where it says more than comparisons of elements."""
     import z3
 
     try:
-        answer = condition.predicate(*(Element(z3.Real(name)) for name in condition.names))
+        answer = condition.predicate(*(Element((z3.Int if name in whole else z3.Real)(name)) for name in condition.names))
     except (NotAStatement, AttributeError, TypeError):
         return None
     if isinstance(answer, bool):
@@ -126,4 +127,43 @@ def impossible(conditions: Sequence[Requires], milliseconds: int = 2000) -> bool
     return bool(solver.check() == z3.unsat)
 
 
-__all__ = ["Element", "Statement", "impossible", "statement"]
+def models(conditions: Sequence[Requires], whole: Collection[str], ranges: Mapping[str, tuple[int, int]], source: random.Random, count: int = 16) -> list[dict[str, float]]:
+    """Joint values of the conditions' names that meet all conditions Z3 understands, pushed apart by preferring drawn values."""
+    import z3
+
+    terms = [term for condition in conditions if (term := statement(condition, whole)) is not None]
+    names = sorted({name for condition in conditions for name in condition.names})
+    unknowns = {name: (z3.Int if name in whole else z3.Real)(name) for name in names}
+    solver = z3.Solver()
+    solver.set("timeout", 300)
+    solver.add(*terms, *(bound for name, (low, high) in ranges.items() if name in unknowns for bound in (unknowns[name] >= low, unknowns[name] <= high)))
+    found: list[dict[str, float]] = []
+    for _ in range(count):
+        if not terms or solver.check() != z3.sat:
+            break
+        depth = solver.num_scopes()
+        for name in source.sample(names, len(names)):
+            solver.push()
+            near = source.choice((0, 1, -1, 2, 3, 5, -7, 10, 31, 64, 100, 1000))
+            solver.add(unknowns[name] >= near, unknowns[name] <= near + source.choice((0, 1, 8)))
+            if solver.check() != z3.sat:
+                solver.pop()
+        if solver.check() == z3.sat:
+            model = solver.model()
+            found.append({name: _number(model.eval(unknown, model_completion=True)) for name, unknown in unknowns.items()})
+        while solver.num_scopes() > depth:
+            solver.pop()
+    return found
+
+
+def _number(value: Any) -> float:
+    import z3
+
+    if z3.is_int_value(value):
+        return int(value.as_long())
+    if z3.is_rational_value(value):
+        return float(value.as_fraction())
+    return float(value.approx(12).as_fraction())
+
+
+__all__ = ["Element", "Statement", "impossible", "models", "statement"]

@@ -62,9 +62,11 @@ def _proved(ground: Ground, goals: Sequence[tuple[Truth, str]], facts: Sequence[
 
 def is_trivial(traced: TracedCase) -> bool:
     """Both sides are the same graph."""
-    left = [_form(traced.pattern, value, {}) for value in traced.pattern.outputs]
-    right = [_form(traced.replacement, value, {}) for value in traced.replacement.outputs]
-    return left == right
+    forms: list[list[str]] = []
+    for graph in (traced.pattern, traced.replacement):
+        known: dict[int, str] = {}
+        forms.append([_form(graph, value, known) for value in graph.outputs])
+    return forms[0] == forms[1]
 
 
 def _form(graph: Graph, value: Value, known: dict[int, str]) -> str:
@@ -72,7 +74,8 @@ def _form(graph: Graph, value: Value, known: dict[int, str]) -> str:
     if node not in known:
         operator = graph.operator(node)
         inside = ", ".join("-" if operand is None else _form(graph, operand, known) for operand in graph.operands(node))
-        known[node] = f"%{operator.name}" if isinstance(operator, (Input, Constant)) else f"{operator}({inside})"
+        draw = f"#{len(known)}" if operator.effects & (Effect.RANDOM | Effect.UNKNOWN) else ""
+        known[node] = f"%{operator.name}" if isinstance(operator, (Input, Constant)) else f"{operator}{draw}({inside})"
     return f"{known[node]}.{value.output}"
 
 

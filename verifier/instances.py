@@ -16,8 +16,9 @@ from operators.operator import ShapeError, kind_of
 from rewrites.cases import Case, TracedCase, attribute_facts, cases, size_facts, speaks_of_sizes, trace_case
 from rewrites.rule import Requires, Rule
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, TensorVariable
+from verifier import conditions
 from verifier.sizes import Assignment, SizeModel
-from verifier.values import LAYOUTS, POSITIVE, SMALL, draw_number, draw_values, laid_out
+from verifier.values import EXTREME, LAYOUTS, POSITIVE, SMALL, SPECIAL, draw_number, draw_values, laid_out
 
 MOST_ELEMENTS = 20_000
 """Instances whose tensors together have more elements are not drawn."""
@@ -198,26 +199,56 @@ class Space:
     def build(
         self, ground: Ground, sizes: Assignment, values: str, family: str, seed: int, layouts: Sequence[str] = (), share: int = 0
     ) -> Instance | None:
-        """The instance of these choices; None when it does not exist or no values meeting the conditions were found."""
+        """The instance of these choices; None when it does not exist or no values meeting the conditions were found.
+
+        Special values come with filled tensors only: what NaN does to an empty sum tells nothing.
+        """
         shapes = ground.shapes(sizes)
-        if shapes is None:
+        if shapes is None or (values in (SPECIAL, EXTREME) and not all(all(shape) for shape in shapes.values())):
             return None
         dtypes = self.dtypes(family)
         names = [variable.name for variable in self.signature.tensors]
         shared = _shared(names, shapes, dtypes, share)
-        for attempt in range(12 if self.value_conditions else 1):
+        for attempt in range(16 if self.value_conditions else 1):
             source = random.Random(seed * 31 + attempt)
             kind = values if attempt < 8 else POSITIVE
             reals = {v.name: draw_number(kind, source) for v in self.signature.variables if isinstance(v, RealVariable)}
-            tensors = {name: draw_values(kind, shapes[name], dtypes[name], source.randrange(1 << 30)) for name in names}
+            scale = source.randrange(256) if source.random() < 0.5 else 0
+            tensors = {name: draw_values(kind, shapes[name], dtypes[name], source.randrange(1 << 30), scale) for name in names}
             tensors = {name: tensors[shared.get(name, name)] for name in names}
             instance = Instance(
                 self.rule, ground.case, sizes, reals, tensors, dict(zip(names, layouts, strict=False)), shared, values, seed
             )
             instance = self.mended(instance, kind, source)
+            if attempt >= 4 and attempt % 2:
+                instance = self.modelled(instance, source)
             if all(condition_holds(instance, condition) for condition in self.value_conditions):
                 return instance
         return None
+
+    @cached_property
+    def models(self) -> list[dict[str, float]]:
+        """Joint values of the names in the conditions, found by Z3 and kept when each condition accepts them."""
+        whole = {v.name for v in self.signature.tensors if kind_of(allowed_dtypes(v)[0]) == "int"} | set(self.signature.symbols)
+        ranges = {v.name: _range(allowed_dtypes(v)) for v in self.signature.tensors if v.name in whole}
+        return conditions.models(self.value_conditions, whole, ranges, random.Random(self.seed))
+
+    def modelled(self, instance: Instance, source: random.Random) -> Instance:
+        """The instance with elements from Z3's models of the conditions: one model each element where the shapes agree, else one in all."""
+        if not self.models:
+            return instance
+        named = [name for name in self.models[0] if name in instance.tensors]
+        same = len({instance.tensors[name].shape for name in named}) == 1
+        tensors, reals = dict(instance.tensors), dict(instance.reals)
+        chosen = [source.choice(self.models)] if not same or any(name in reals for name in self.models[0]) else self.models
+        elements = max((tensors[name].numel() for name in named), default=0)
+        picks = torch.tensor([source.randrange(len(chosen)) for _ in range(elements)], dtype=torch.int64)
+        for name in named:
+            tensor = tensors[name]
+            values = torch.tensor([model[name] for model in chosen], dtype=torch.float64 if tensor.is_floating_point() else torch.int64)
+            tensors[name] = (values[picks].reshape(tensor.shape) if same else values[:1].expand(tensor.numel()).reshape(tensor.shape)).to(tensor.dtype)
+        reals |= {name: float(value) for name, value in chosen[0].items() if name in reals}
+        return replace(instance, tensors=tensors, reals=reals, shared={})
 
     def mended(self, instance: Instance, kind: str, source: random.Random) -> Instance:
         """The instance with elements that fail a condition on one tensor drawn anew among those that meet it."""
@@ -233,6 +264,11 @@ class Space:
             elif name in instance.tensors:
                 instance = _mend_elements(instance, name, condition, kind, source)
         return instance
+
+
+def _range(dtypes: Sequence[str]) -> tuple[int, int]:
+    limits = [torch.iinfo(getattr(torch, dtype)) for dtype in dtypes if kind_of(dtype) == "int"]
+    return max(limit.min for limit in limits), min(limit.max for limit in limits)
 
 
 def _mend_elements(instance: Instance, name: str, condition: Requires, kind: str, source: random.Random) -> Instance:

@@ -35,6 +35,7 @@ def smallest(space: Space, instance: Instance, difference: Difference, differs: 
 
     if difference.kind not in (Kind.VALUE, Kind.SHAPE, Kind.DTYPE, Kind.ERROR):
         better(_plainer_values(space, current[0]))
+    better(_focused(current[0], current[1]))
     better(_plainer(current[0]))
     while better(_smaller_sizes(space, current[0])):
         pass
@@ -57,6 +58,19 @@ def _plainer_values(space: Space, instance: Instance) -> Iterator[Instance | Non
 
 def _family(instance: Instance) -> str:
     return next((str(t.dtype).removeprefix("torch.") for t in instance.tensors.values()), "float64")
+
+
+def _focused(instance: Instance, difference: Difference) -> Iterator[Instance]:
+    """The tensors rolled so that the differing element comes first: then a crop to smaller sizes keeps it."""
+    if any(difference.index):
+        tensors = {n: _rolled(t, difference.index) for n, t in instance.tensors.items()}
+        yield replace(instance, tensors=tensors)
+
+
+def _rolled(tensor: torch.Tensor, index: tuple[int, ...]) -> torch.Tensor:
+    axes = range(-min(tensor.ndim, len(index)), 0)
+    shifts = [-index[axis] if tensor.shape[axis] > index[axis] else 0 for axis in axes]
+    return torch.roll(tensor, shifts, list(axes)) if shifts else tensor
 
 
 def _plainer(instance: Instance) -> Iterator[Instance]:

@@ -31,18 +31,22 @@ def special_numbers(dtype: torch.dtype, extreme: bool = False) -> list[float]:
     numbers = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, -2.0, 3.0, 89.0, -104.0, 12.0, bound, -bound, 1 / bound, -1 / bound, 1 / 3]
     if extreme:
         numbers += [info.max, -info.max, info.max / 2, info.tiny, -info.tiny, info.smallest_normal / 2, -info.smallest_normal / 2, info.eps, 1 + info.eps]
-    return [number for number in numbers if not math.isfinite(number) or abs(number) <= info.max]
+    largest = info.max if extreme else bound
+    return [number for number in numbers if not math.isfinite(number) or abs(number) <= largest]
 
 
-def draw_values(kind: str, shape: Sequence[int], dtype: str, seed: int) -> torch.Tensor:
-    """A contiguous tensor of the dtype whose elements are of the kind, determined by the seed."""
+def draw_values(kind: str, shape: Sequence[int], dtype: str, seed: int, scale: int = 0) -> torch.Tensor:
+    """A contiguous tensor of the dtype whose elements are of the kind, determined by the seed.
+
+    With a `scale`, extreme integers lie next to that power of two (so that those of several tensors are comparable).
+    """
     generator = torch.Generator().manual_seed(seed)
     target = torch_dtype(dtype)
     count = math.prod(shape)
     if dtype == "bool":
         return torch.randint(0, 2, tuple(shape), generator=generator).bool()
     if kind_of(dtype) == "int":
-        return _integers(kind, count, target, generator).reshape(tuple(shape))
+        return _integers(kind, count, target, generator, scale).reshape(tuple(shape))
     if kind_of(dtype) == "complex":
         parts = [draw_values(kind, shape, "float64", seed + 7919 * i) for i in (0, 1)]
         return torch.complex(*parts).to(target)
@@ -70,11 +74,18 @@ def _floats(kind: str, count: int, dtype: torch.dtype, generator: torch.Generato
     return torch.randint(-2, 3, (count,), generator=generator).to(dtype)
 
 
-def _integers(kind: str, count: int, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+def _integers(kind: str, count: int, dtype: torch.dtype, generator: torch.Generator, scale: int) -> torch.Tensor:
     info = torch.iinfo(dtype)
     if kind in (SPECIAL, EXTREME):
         low, high = info.min, info.max
-        numbers = torch.tensor([low, high, low + 1, high - 1, 0, 1, max(-1, low), 2, max(-2, low), high // 2, low // 2], dtype=torch.int64)
+        if scale:
+            power = 2 + scale % (info.bits - 3)
+            close = [sign * (2**p + step) for p in (power, power - 1) for step in (0, 1, -1) for sign in (1, -1)]
+            numbers = torch.tensor([number for number in close if low <= number <= high], dtype=torch.int64)
+            return numbers[torch.randint(0, len(numbers), (count,), generator=generator)].to(dtype)
+        near = [low, high, low + 1, high - 1, 0, 1, max(-1, low), 2, max(-2, low), high // 2, low // 2]
+        near += [number for power in (7, 8, 15, 24, 31, 53, 54) for number in (2**power, 2**power + 1) if number <= high]
+        numbers = torch.tensor(near, dtype=torch.int64)
         return numbers[torch.randint(0, len(numbers), (count,), generator=generator)].to(dtype)
     if kind == DISTINCT:
         return torch.randperm(count, generator=generator).remainder(info.max).to(dtype)

@@ -169,7 +169,7 @@ def _tested(work: Verification, space: Space) -> Verdict | None:
     if space.value_conditions and not report.filled:
         return _no_numbers(work, space)
     work.part("tests", summary(report), since)
-    work.scope = f"sizes up to {report.largest}; {', '.join(sorted(report.dtypes))}"
+    work.scope = "; ".join([f"sizes up to {report.largest}", ", ".join(sorted(report.dtypes)), *sorted(report.limits)])
     work.effects = "; ".join([*effect_words(space), *sorted(report.written), *sorted(report.aliasing)]) or "none"
     return None
 
@@ -219,7 +219,7 @@ def _proved(work: Verification, space: Space) -> Verdict:
     work.proof = proofs.text
     if proofs.proved:
         work.part("proof for all sizes", "proved", since)
-        work.scope = "; ".join([*proofs.scope, *_ranks(work.rule)])
+        work.scope = "; ".join([*proofs.scope, *_ranks(work.rule), *sorted(work.report.limits)])
         return work.verdict(Status.PROVED)
     work.part("proof for all sizes", proofs.reason, since)
     if proofs.real and work.rule.equality.bitwise:
