@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from graphs.functional import NotFunctional, detach_regions
+from graphs.functional import AliasError, NotFunctional, detach_regions, prepare
 from graphs.graph import Graph
-from graphs.translation import CaptureError, Translation
+from graphs.translation import CaptureError, Translation, line_of
 
 
 def capture(module: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any = None) -> Graph:
@@ -73,6 +73,10 @@ def from_exported_program(program: torch.export.ExportedProgram, module: torch.n
     try:
         return Translation(program, module).graph_of_program()
     except NotFunctional:
+        try:
+            prepare(program.graph)
+        except AliasError as error:
+            raise CaptureError(f"{error.node.name}: {error}{line_of(error.node)}") from error
         if module is not None and module.training:
             detach_regions(program.graph)
         with warnings.catch_warnings():

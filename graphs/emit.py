@@ -225,16 +225,18 @@ class _Emission:
             self.fx.erase_node(node)
         names = _call_names(self.interface)
         self.fx.set_codegen(_PyTreeCodeGen(_PyTreeInfo(names, self.interface.argument_structure, self.interface.result_structure)))
-        root = torch.nn.Module()
         tensors = {**self.graph.constants, **self.interface.tensors}
         tensors.update(self.unused(tensors))
-        for name, tensor in tensors.items():
-            for every in self.interface.names.get(name, (name,)):
-                place_tensor(root, every, tensor, every in self.interface.persistent)
+        named = [(name, tensor) for key, tensor in tensors.items() for name in self.interface.names.get(key, (key,))]
+        rank = {name: position for position, name in enumerate(self.interface.persistent)}
+        named.sort(key=lambda item: rank.get(item[0], len(rank)))
+        root = torch.nn.Module()
+        for name, tensor in named:
+            place_tensor(root, name, tensor, name in rank)
         module = torch.fx.GraphModule(root, self.fx, "Rewritten")
-        for name, tensor in tensors.items():
-            for every in self.interface.names.get(name, (name,)):
-                place_tensor(module, every, tensor, every in self.interface.persistent)
+        # fx copies what the graph reads, in the order of reading; this is all of it, in the order of the state dict.
+        module._modules, module._parameters, module._buffers = root._modules, root._parameters, root._buffers
+        module._non_persistent_buffers_set = root._non_persistent_buffers_set
         module.train(bool(self.interface.training))
         return module
 

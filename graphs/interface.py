@@ -28,8 +28,9 @@ class Interface:
     `results` has an entry per leaf of what the module returns: a `Position`, a size (an `Expression`) or a constant.
     `state` names the buffers that the module updates; they are inputs of the graph, after the caller's own.
     `updates` says which outputs are written back: to a buffer (by name) or into the tensor of an argument (by leaf number).
-    `names` are all names under which the module knows a constant, where there are several; `unused` are its tensors that
-    nothing reads, `read` the names of those that something read when the module was captured.
+    `persistent` are the names in the state dict, in its order; `names` are all names under which the module knows a
+    constant, where there are several; `unused` are its tensors that nothing reads, `read` the names of those that something
+    read when the module was captured.
     """
 
     argument_names: tuple[str, ...]
@@ -41,7 +42,7 @@ class Interface:
     tensors: dict[str, Any] = field(default_factory=dict)
     updates: dict[int, str | int] = field(default_factory=dict)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    persistent: frozenset[str] = frozenset()
+    persistent: tuple[str, ...] = ()
     hints: dict[Symbol, int] = field(default_factory=dict)
     ranges: dict[Symbol, tuple[int, int | None]] = field(default_factory=dict)
     training: bool = False
@@ -93,7 +94,7 @@ def interface_of(graph: Graph) -> Interface:
         pytree.tree_structure((tuple(range(len(names))), {})),
         tuple(Position(index) for index in range(len(graph.outputs))),
         pytree.tree_structure(returned),
-        persistent=frozenset(graph.constants),
+        persistent=tuple(graph.constants),
     )
 
 

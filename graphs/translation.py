@@ -41,6 +41,7 @@ class Translation:
 
     def __init__(self, program: torch.export.ExportedProgram, module: torch.nn.Module | None) -> None:
         self.program = program
+        self.module = module
         self.graph = Graph()
         self.known: dict[torch.fx.Node, Any] = {}
         self.tensors = _tensors_of(program, module)
@@ -98,7 +99,7 @@ class Translation:
         name = str(node.target)
         skip = {"wrap_with_set_grad_enabled": 2, "wrap_with_autocast": 5}.get(name)
         if skip is None:
-            raise CaptureError(f"{node.name}: control flow ({node.target}) is not covered{_line_of(node)}")
+            raise CaptureError(f"{node.name}: control flow ({node.target}) is not covered{line_of(node)}")
         if name == "wrap_with_autocast" and node.args[2] is not False:
             raise NotFunctional(f"{node.name} casts on its own")
         attribute = node.args[skip - 1]
@@ -138,7 +139,7 @@ class Translation:
                 raise CaptureError(f"an output of kind {spec.kind.name.lower()} is not covered")
         for known, target in later:
             updates[self.output(known).index] = target
-        names, persistent = _names_of(self.tensors, self.program)
+        names, persistent = _names_of(self.tensors, self.program, self.module)
         call = self.program.call_spec
         assert call.in_spec is not None and call.out_spec is not None
         self.graph.metadata["interface"] = Interface(
@@ -195,12 +196,12 @@ class Translation:
                     raise CaptureError(f"{node.name}: a tensor of layout {meta.layout} is not covered")
                 return TensorType(shape_of(meta), str(meta.dtype).removeprefix("torch."))
         except UnknownSize as error:
-            raise CaptureError(f"{node.name}: {error}{_line_of(node)}") from error
+            raise CaptureError(f"{node.name}: {error}{line_of(node)}") from error
         kinds = ((bool, torch.SymBool), "bool"), ((int, torch.SymInt), "int64"), ((float, torch.SymFloat), "float32")
         for classes, kind in kinds:
             if isinstance(meta, classes):
                 return TensorType((), kind, weak=True)
-        raise CaptureError(f"{node.name}: an output of type {type(meta).__name__} is not covered{_line_of(node)}")
+        raise CaptureError(f"{node.name}: an output of type {type(meta).__name__} is not covered{line_of(node)}")
 
     def call(self, node: torch.fx.Node) -> None:
         target, meta = node.target, node.meta.get("val")
@@ -214,7 +215,7 @@ class Translation:
                 self.known[node] = size_of(meta) if isinstance(meta, torch.SymInt) else meta
                 return
             except UnknownSize as error:
-                raise CaptureError(f"{node.name}: {error}{_line_of(node)}") from error
+                raise CaptureError(f"{node.name}: {error}{line_of(node)}") from error
         if isinstance(target, torch._ops.HigherOrderOperator):
             self.inlined(node)
             return
@@ -265,9 +266,9 @@ class Translation:
             raise NotFunctional(f"{node.name} writes, and no operator stands for it")
         name = target_name(node.target)
         if name is None:
-            raise CaptureError(f"{node.name}: {node.target} has no name to find it by{_line_of(node)}")
+            raise CaptureError(f"{node.name}: {node.target} has no name to find it by{line_of(node)}")
         if any(kind is None for kind in types):
-            raise CaptureError(f"{node.name}: {node.target} with an absent output is not covered{_line_of(node)}")
+            raise CaptureError(f"{node.name}: {node.target} with an absent output is not covered{line_of(node)}")
         operands: list[Value] = []
         arguments = tuple(self.template(argument, operands, node) for argument in node.args)
         named = tuple((key, self.template(argument, operands, node)) for key, argument in node.kwargs.items())
@@ -287,7 +288,7 @@ class Translation:
             return argument
         word = word_for(argument)
         if word is None:
-            raise CaptureError(f"{node.name}: an argument of type {type(argument).__name__} is not covered{_line_of(node)}")
+            raise CaptureError(f"{node.name}: an argument of type {type(argument).__name__} is not covered{line_of(node)}")
         return word
 
     def proxied(self, arguments: Any) -> Any:
@@ -301,7 +302,7 @@ class Translation:
         return torch.fx.node.map_aggregate(arguments, convert)
 
 
-def _line_of(node: torch.fx.Node) -> str:
+def line_of(node: torch.fx.Node) -> str:
     """Where in the user's code an fx node comes from, in brackets."""
     lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
     places = [(line, lines[k + 1] if k + 1 < len(lines) else "") for k, line in enumerate(lines) if line.startswith("File ")]
@@ -319,12 +320,16 @@ def _tensors_of(program: torch.export.ExportedProgram, module: torch.nn.Module |
     return tensors
 
 
-def _names_of(tensors: Mapping[str, Any], program: torch.export.ExportedProgram) -> tuple[dict[str, tuple[str, ...]], frozenset[str]]:
+def _names_of(
+    tensors: Mapping[str, Any], program: torch.export.ExportedProgram, module: torch.nn.Module | None
+) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     """The names of each tensor that has several, and the names that the state dict holds."""
     by_tensor: dict[int, list[str]] = {}
     for name, tensor in tensors.items():
         by_tensor.setdefault(id(tensor), []).append(name)
-    return {name: tuple(names) for names in by_tensor.values() if len(names) > 1 for name in names}, frozenset(program.state_dict)
+    return {name: tuple(names) for names in by_tensor.values() if len(names) > 1 for name in names}, tuple(
+        program.state_dict if module is None else module.state_dict()
+    )
 
 
 def _argument_names(structure: pytree.TreeSpec, program: torch.export.ExportedProgram) -> list[str]:

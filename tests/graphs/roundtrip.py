@@ -32,7 +32,7 @@ def round_trip(module: torch.nn.Module, inputs: Any, dynamic_shapes: Any = None,
     graph = capture(module, inputs, dynamic_shapes)
     graph.validate()
     emitted = to_module(graph)
-    assert set(emitted.state_dict()) == set(module.state_dict())
+    assert list(emitted.state_dict()) == list(module.state_dict())
     own = dict(module.named_parameters(remove_duplicate=False))
     assert all(own[name] is tensor for name, tensor in emitted.named_parameters(remove_duplicate=False))
     for given in (inputs, *again):
