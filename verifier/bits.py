@@ -321,10 +321,25 @@ def prove_bits(traced: TracedCase, equality: Equality, dtype: str, milliseconds:
             continue
         solver = z3.Solver()
         solver.set("timeout", milliseconds)
-        solver.add(*from_pattern, z3.Not(z3.And(goal, *algebra.partial[len(from_pattern) : required])))
+        solver.add(*from_pattern, *_conditions(traced, algebra), z3.Not(z3.And(goal, *algebra.partial[len(from_pattern) : required])))
         if solver.check() != z3.unsat:
             return False
     return True
+
+
+def _conditions(traced: TracedCase, algebra: BitAlgebra) -> list[Any]:
+    """The rule's conditions on elements, those that can be said on single elements; leaving one out only weakens what is assumed."""
+    from verifier.conditions import statement_on
+
+    if not algebra.floating and not algebra.signed:
+        return []
+    terms = {}
+    for graph in (traced.pattern, traced.replacement):
+        for node in graph.inputs:
+            operator = graph.operator(node)
+            if isinstance(operator, Input):
+                terms[operator.name] = algebra.unknown(operator.name, graph.types(node)[0].dtype, graph.types(node)[0].weak).term
+    return [term for condition in traced.value_conditions if (term := statement_on(condition, terms)) is not None]
 
 
 def _same(a: Any, b: Any, kind: str, equality: Equality, z3: Any) -> Any:

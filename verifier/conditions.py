@@ -26,6 +26,10 @@ class Element:
             raise NotAStatement(str(other))
         if isinstance(other, float) and not abs(other) < float("inf"):
             raise NotAStatement(str(other))
+        import z3
+
+        if isinstance(self.term, z3.BitVecRef) and (isinstance(other, float) or (isinstance(other, int) and not -(2 ** (self.term.size() - 1)) <= other < 2 ** (self.term.size() - 1))):
+            raise NotAStatement(f"{other} among {self.term.size()}-bit integers")
         return operation(self.term, other)
 
     def __add__(self, other: Any) -> Element:
@@ -51,7 +55,7 @@ class Element:
     def __abs__(self) -> Element:
         import z3
 
-        return Element(z3.If(self.term >= 0, self.term, -self.term))
+        return Element(z3.fpAbs(self.term) if isinstance(self.term, z3.FPRef) else z3.If(self.term >= 0, self.term, -self.term))
 
     abs = __abs__
 
@@ -68,12 +72,20 @@ class Element:
         return Statement(self._with(other, lambda a, b: a >= b))
 
     def __eq__(self, other: object) -> Statement:  # type: ignore[override]
-        return Statement(self._with(other, lambda a, b: a == b))
+        return Statement(self._with(other, _equal))
 
     def __ne__(self, other: object) -> Statement:  # type: ignore[override]
-        return Statement(self._with(other, lambda a, b: a != b))
+        import z3
+
+        return Statement(z3.Not(self._with(other, _equal)))
 
     __hash__ = object.__hash__
+
+
+def _equal(a: Any, b: Any) -> Any:
+    import z3
+
+    return z3.fpEQ(a, b) if isinstance(a, z3.FPRef) else a == b
 
 
 class Statement:
@@ -108,9 +120,16 @@ def statement(condition: Requires, whole: Collection[str] = ()) -> Any:
     """The condition as a Z3 term over reals (integers for the names in `whole`); None where it says more than comparisons of elements."""
     import z3
 
+    return statement_on(condition, {name: (z3.Int if name in whole else z3.Real)(name) for name in condition.names})
+
+
+def statement_on(condition: Requires, terms: Mapping[str, Any]) -> Any:
+    """The condition on the given Z3 terms by name; None where it says more than comparisons of elements."""
+    import z3
+
     try:
-        answer = condition.predicate(*(Element((z3.Int if name in whole else z3.Real)(name)) for name in condition.names))
-    except (NotAStatement, AttributeError, TypeError):
+        answer = condition.predicate(*(Element(terms[name]) for name in condition.names))
+    except (NotAStatement, AttributeError, TypeError, KeyError, z3.Z3Exception):
         return None
     if isinstance(answer, bool):
         return z3.BoolVal(answer)
@@ -166,4 +185,4 @@ def _number(value: Any) -> float:
     return float(value.approx(12).as_fraction())
 
 
-__all__ = ["Element", "Statement", "impossible", "models", "statement"]
+__all__ = ["Element", "Statement", "impossible", "models", "statement", "statement_on"]
