@@ -200,6 +200,11 @@ def alias(torch: str) -> Callable[[Binding], Binding]:
     return declare
 
 
+def torch_aliases() -> dict[str, Alias]:
+    """The aliases by torch name."""
+    return {name: entry for name, entry in _BY_TORCH_NAME.items() if isinstance(entry, Alias)}
+
+
 def _enter(name: str, entry: type[Operator] | Alias) -> None:
     if name in _BY_TORCH_NAME:
         raise ValueError(f"operators: torch name {name} is declared twice, by {_BY_TORCH_NAME[name]} and {entry}")
@@ -402,6 +407,7 @@ __all__ = [
     "pair",
     "promote",
     "require",
+    "torch_aliases",
     "torch_dtype",
     "torch_name",
 ]

@@ -162,7 +162,7 @@ def raised(call: Any) -> bool:
     """The call is refused for the sizes of its operands (and not for a position in them, which is data)."""
     try:
         call()
-    except (ShapeError, RuntimeError, ValueError, IndexError) as error:
+    except (ShapeError, RuntimeError, ValueError, IndexError, ZeroDivisionError) as error:
         return "out of bounds" not in str(error) and "out of range in self" not in str(error)
     return False
 
