@@ -210,6 +210,7 @@ class SumOfExpanded(Rule):
 
     source = "definition of multiplication"
     equality = reordered
+    requires = [Requires("the number of copies is given, not −1 for as many as there are", lambda n: n >= 0)]
     trainable = True
 
     def pattern(x: PerRow, n: int):
