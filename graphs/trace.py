@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -195,8 +196,9 @@ def as_value(graph: Graph, operand: Any) -> Value | None:
     if isinstance(operand, Value):
         return operand
     if isinstance(operand, torch.Tensor):
-        name = next((name for name, tensor in graph.constants.items() if tensor is operand), f"constant_{len(graph.constants)}")
-        return graph.constant(name, operand)
+        known = next((name for name, tensor in graph.constants.items() if tensor is operand), None)
+        fresh = (f"constant_{number}" for number in itertools.count(len(graph.constants)))
+        return graph.constant(known or next(name for name in fresh if name not in graph.constants), operand)
     if isinstance(operand, (bool, int, float, Expression)):
         return graph.add(Scalar(plain(operand)))
     raise TraceError(f"operand of type {type(operand).__name__} cannot be traced")
