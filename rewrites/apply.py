@@ -109,7 +109,7 @@ def apply_in_place(match: Match, graph: Graph) -> Applied:
     except (ShapeError, TraceError) as error:
         journal.restore()
         raise RewriteError(f"{match}: the replacement cannot stand here: {error}") from error
-    except RewriteError:
+    except BaseException:
         journal.restore()
         raise
     kept = tuple(node for node in added if node in graph.network)
@@ -138,7 +138,12 @@ def _replacement(match: Match, graph: Graph) -> list[Value]:
             arguments.append(comparable(bound))
     with collecting_obligations():
         # What stays open for symbolic sizes follows from the pattern's own obligations: the verifier proves that of every rule.
-        return trace(match.rule.replacement, arguments, graph)
+        try:
+            return trace(match.rule.replacement, arguments, graph)
+        except (ShapeError, TraceError):
+            raise
+        except Exception as error:
+            raise TraceError(f"the replacement raises {type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
 def _absent(absent: Absent, graph: Graph) -> Value:

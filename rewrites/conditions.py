@@ -23,7 +23,7 @@ def failed_condition(match: Match, host: Host) -> str | None:
     for condition in match.rule.requires:
         unknown = [name for name in condition.names if name not in match.bindings and name not in match.dims]
         if unknown:
-            return f"the condition \"{condition.sentence}\" needs {unknown[0]}, which is not determined"
+            return f'the condition "{condition.sentence}" needs {unknown[0]}, which is not determined'
         sizes = speaks_of_sizes(match.rule, condition)
         reason = _size_condition(match, condition) if sizes else _value_condition(match, host, condition)
         if reason is not None:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from graphs.evaluate import apply_operator
 from graphs.graph import Graph, Value
+from operators.expressions import Expression
 from operators.operator import Effect, Operator, TensorType
 from operators.sources import Constant, Input, Scalar
 
@@ -29,6 +30,7 @@ class Host:
         self._tensors: dict[Value, Any] = {}
         self._ancestors: dict[int, int] | None = None
         self._place: dict[int, int] = {}
+        self._same: dict[tuple[str, str], bool] = {}
         self._near: dict[tuple[frozenset[int], int], dict[OperatorClass, list[int]]] = {}
 
     def operator(self, node: int) -> Operator:
@@ -72,7 +74,7 @@ class Host:
         return found
 
     def is_constant(self, value: Value) -> bool:
-        """The value depends on no input of the graph and on nothing random."""
+        """The value depends on no input of the graph, on no symbolic size and on nothing random."""
         known = self._constant
         pending = [value.node]
         while pending:
@@ -81,7 +83,7 @@ class Host:
                 pending.pop()
                 continue
             operator = self.operator(node)
-            if isinstance(operator, Input) or operator.effects & IMPURE:
+            if isinstance(operator, Input) or operator.effects & IMPURE or _is_symbolic(operator):
                 known[node] = False
                 continue
             operands = [operand.node for operand in self.operands(node) if operand is not None]
@@ -128,7 +130,10 @@ class Host:
         if isinstance(first, Scalar) and isinstance(second, Scalar):
             return same_number(first.value, second.value)
         if isinstance(first, Constant) and isinstance(second, Constant):
-            return same_content(self.graph.constants[first.name], self.graph.constants[second.name])
+            names = (first.name, second.name)
+            if names not in self._same:
+                self._same[names] = same_content(*(self.graph.constants[name] for name in names))
+            return self._same[names]
         if first != second or not (self.is_constant(left) and self.is_constant(right)):
             return False
         pairs = list(zip(self.operands(left.node), self.operands(right.node), strict=False))
@@ -151,6 +156,17 @@ class Host:
                     bits |= self._ancestors[producer]
                 self._ancestors[node], self._place[node] = bits, position
         return self._ancestors, self._place
+
+
+def _is_symbolic(operator: Operator) -> bool:
+    """The operator's attributes hold sizes that are not numbers."""
+
+    def symbolic(value: Any) -> bool:
+        if isinstance(value, tuple):
+            return any(map(symbolic, value))
+        return isinstance(value, Expression)
+
+    return any(map(symbolic, operator.attributes.values()))
 
 
 def same_number(left: Any, right: Any) -> bool:

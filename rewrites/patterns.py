@@ -65,6 +65,11 @@ class Pattern:
     forbidden: str | None
     """Why the rule may never be applied in this case, if so."""
 
+    @property
+    def form(self) -> Any:
+        """What a sketch compares: operators and wiring."""
+        return tuple((node.number, node.kind, node.operands) for node in self.nodes.values()), tuple(self.variables.items()), self.roots
+
     def plan(self, anchor: int) -> list[tuple[int, Link | None]]:
         """The other roots in an order in which each is found from what is matched before it, where there is a way."""
         return _plans(self, anchor)
@@ -171,24 +176,25 @@ def _impure(graph: Graph) -> Counter[type[Operator]]:
 
 @remembered
 def sketches(rule: type[Rule]) -> tuple[Pattern, ...]:
-    """One pattern for each combination of choices (axes aside), with some ranks for which it can be traced.
+    """Patterns for each combination of choices (axes aside), with some ranks and axes for which they can be traced.
 
     A sketch tells where the rule may match and which variable is which tensor; `exact` then fits the ranks and dtypes found.
+    Where axes give the pattern different forms (a permutation that is the identity for one of them), each form is a sketch.
     """
     signature = rule.signature()
-    fixed = [v for v in signature.variables if isinstance(v, ChoiceVariable) and not isinstance(v, AxisVariable)]
-    found: dict[tuple[Any, ...], Pattern] = {}
-    for rank in (1, 2, 3, 0, 4):
+    fixed = [v.name for v in signature.variables if isinstance(v, ChoiceVariable) and not isinstance(v, AxisVariable)]
+    found: dict[tuple[Any, ...], dict[Any, Pattern]] = {}
+    for rank in (1, 2, 3, 0, 4) if signature.stars else (0,):
         stars: dict[str, tuple[Dim, ...]] = {name: tuple(symbol(f"{name}_{i}") for i in range(rank)) for name in signature.stars}
         for choices in signature.choices(stars):
-            key = tuple(choices[variable.name] for variable in fixed)
-            if key not in found:
+            forms = found.setdefault(tuple(choices[name] for name in fixed), {})
+            if not forms or (signature.has_axes and rank < 4):
                 pattern = _traced(rule, Case(tuple(stars.items()), tuple(choices.items())))
                 if pattern is not None:
-                    found[key] = pattern
-        if not signature.stars or len(found) == len({tuple(c[v.name] for v in fixed) for c in signature.choices(stars)}):
+                    forms.setdefault(pattern.form, pattern)
+        if all(found.values()) and not signature.has_axes:
             break
-    return tuple(found.values())
+    return tuple(pattern for forms in found.values() for pattern in forms.values())
 
 
 def exact(rule: type[Rule], sketch: Pattern, stars: dict[str, tuple[Dim, ...]], dtypes: dict[str, str]) -> Iterator[Pattern]:

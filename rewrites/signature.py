@@ -184,7 +184,7 @@ class Signature:
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise RuleDefinitionError(f"{rule}: parameter {name} must be an ordinary parameter, got *{name}")
             if name not in annotations:
-                raise RuleDefinitionError(f"{rule}: parameter {name} needs an annotation such as Float[Tensor, \"m n\"], int or Pair")
+                raise RuleDefinitionError(f'{rule}: parameter {name} needs an annotation such as Float[Tensor, "m n"], int or Pair')
             variables.append(_variable(rule, name, annotations[name]))
         return Signature(tuple(variables))
 
@@ -231,7 +231,7 @@ def _tensor(rule: str, name: str, annotation: Any, weight: bool) -> TensorVariab
         else:
             dims.append(parse_dim(rule, name, token))
     if sum(isinstance(dim, Star) for dim in dims) > 1:
-        raise RuleDefinitionError(f"{rule}: {name} has more than one variadic dim in \"{annotation.dim_str}\"")
+        raise RuleDefinitionError(f'{rule}: {name} has more than one variadic dim in "{annotation.dim_str}"')
     base = annotation.__name__.split("[")[0]
     dtypes = annotation.dtypes
     kind = _KINDS.get(base, base.lower())

@@ -344,3 +344,44 @@ def test_integers_and_floats_are_kept_apart():
 
     inputs = {"x": draw(4, 3), "i": torch.tensor([2, 0, 2])}
     rewrite_once(GatherRows, build(lambda x, i: torch.relu(torch.index_select(x, 0, i)), inputs), inputs)
+
+
+def test_a_replacement_that_raises_is_refused():
+    table = {"key": 0}
+
+    class Raising(Rule):
+        """Relu is relu, with a mistake."""
+
+        source = "wrong"
+
+        def pattern(x: Float[Tensor, "n"]):
+            return torch.relu(x)
+
+        def replacement(x):
+            return torch.relu(x) + 0.0 * table["key"]
+
+    graph = build(lambda x: torch.relu(x), {"x": draw(4)})
+    (match,) = matches(Raising, graph)
+    table.clear()
+    assert "the replacement raises KeyError: 'key'" in refused(match, graph)
+
+
+def test_a_tensor_in_the_replacement_gets_a_name_of_its_own():
+    class AddTable(Rule):
+        """Relu is relu plus zeros."""
+
+        source = "neutral element"
+
+        def pattern(x: Float[Tensor, "4"]):
+            return torch.relu(x)
+
+        def replacement(x):
+            return torch.relu(x) + torch.zeros(4, dtype=torch.float64)
+
+    inputs = {"x": draw(4)}
+    taken = {"constant_1": draw(4), "constant_2": draw(4, seed=3)}
+    graph = build(lambda x, constant_1, constant_2: torch.relu(x) * constant_2, inputs, taken)
+    del graph.constants["constant_1"]
+    graph.network.remove_node(graph.inputs[0] + 1)
+    after = rewrite_once(AddTable, graph, inputs)
+    assert len(after.constants) == 2

@@ -8,12 +8,13 @@ import torch.nn.functional as F
 from jaxtyping import BFloat16, Float
 from torch import Tensor
 
-from graphs.graph import Graph
+from graphs.graph import Graph, Value
 from graphs.trace import Proxy, TraceError, trace
 from operators.expressions import symbol
 from operators.operator import TensorType
 from rewrites import Absent, Axis, Pair, Requires, Rule, Weight, explain, find_all, find_matches, reverse
 from rewrites.conditions import ConditionError
+from rewrites.host import Host
 from tests.rewrites.building import assert_equal, build, draw, matches, operators_of, rewrite_once, run
 
 
@@ -728,3 +729,31 @@ def test_a_condition_that_raises_is_named():
     graph = build(lambda x, s: torch.relu(x * s), {"x": draw(4)}, {"s": draw(4)})
     with pytest.raises(ConditionError, match='Raising: the condition "the scale is nice" raised AttributeError'):
         matches(Raising, graph)
+
+
+def test_an_axis_for_which_the_pattern_degenerates_does_not_hide_the_others():
+    class SumOfTransposed(Rule):
+        """Summing a transposed tensor along its last axis is summing the axis that came there."""
+
+        source = "definition of transposition"
+
+        def pattern(x: Float[Tensor, "*s"], axis: Axis):
+            return torch.relu(x).transpose(axis, -1).sum(-1)
+
+        def replacement(x, axis):
+            return torch.relu(x).transpose(axis, -1).sum(-1)
+
+    inputs = {"x": draw(2, 3, 4)}
+    for axis in (-3, -2):
+        graph = build(lambda x, axis=axis: torch.relu(x).transpose(axis, -1).sum(-1), inputs)
+        assert [match.bindings["axis"] for match in matches(SumOfTransposed, graph)] == [axis]
+        rewrite_once(SumOfTransposed, graph, inputs)
+
+
+def test_an_expression_of_symbolic_size_is_no_constant():
+    graph = symbolic(lambda x: torch.relu(x * torch.ones_like(x)), {"x": (symbol("s"), 4)})
+    ones = next(node for node in graph if type(graph.operator(node)).__name__ == "Full")
+    assert not Host(graph).is_constant(Value(ones))
+    graph = symbolic(lambda x: torch.relu(x * torch.ones(4, dtype=torch.float64)), {"x": (symbol("s"), 4)})
+    constant = next(node for node in graph if type(graph.operator(node)).__name__ in ("Full", "Constant"))
+    assert Host(graph).is_constant(Value(constant))
