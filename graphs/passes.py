@@ -108,10 +108,12 @@ def fold_constants(graph: Graph) -> int:
     """Replace expressions of constants by constants, in place; how many new ones there are.
 
     Floating values are computed in float64 and rounded once, at the end; only an explicit cast rounds in between.
-    Nothing is folded into a constant much larger than what it is computed from, nor over anything random, nor, in a module
-    captured in training mode, over parameters.
+    Mere views of a constant are left: they cost nothing. So is what the caller gets to see, and may write to. Nothing is folded
+    into a constant much larger than what it is computed from, nor over anything random, nor, in a module captured in training
+    mode, over parameters.
     """
     constant: dict[int, set[str]] = {}
+    computed: set[int] = set()
     training = interface_of(graph).training
     for node in graph.topological_order():
         operator = graph.operator(node)
@@ -123,14 +125,14 @@ def fold_constants(graph: Graph) -> int:
             constant[node] = set()
         elif _may_fold(graph, node) and all(operand.node in constant for operand in operands):
             constant[node] = set().union(*(constant[operand.node] for operand in operands))
-    sources = (Constant, Scalar)
-    foldable = [node for node, names in constant.items() if not isinstance(graph.operator(node), sources) and _is_worth(graph, node, names)]
+            if not operator.effects & Effect.ALIASES or any(operand.node in computed for operand in operands):
+                computed.add(node)
+    foldable = [node for node in constant if node in computed and _is_worth(graph, node, constant[node])]
     chosen = set(foldable)
     folded = 0
     for node in foldable:
         users = {user for user, _, _ in graph.users(node)}
-        read = any(value.node == node for value in graph.outputs) or any(user not in chosen for user in users)
-        if read:
+        if any(user not in chosen for user in users) and not is_seen_outside(graph, node):
             folded += _fold(graph, node, constant[node])
     graph.remove_dead()
     return folded

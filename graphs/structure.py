@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from graphs.graph import Graph, Value
+from operators.opaque import Opaque
 from operators.operator import Operator
-from operators.sources import Constant, Input
+from operators.sources import Constant, Input, Scalar
 
 Digest = bytes
 _SIZE = 16
@@ -26,9 +27,18 @@ def _digest(*parts: bytes) -> Digest:
     return state.digest()
 
 
-@lru_cache(maxsize=1 << 16)
 def operator_digest(operator: Operator) -> Digest:
-    """The operator with its attributes; types of attributes count (1, 1.0 and True differ)."""
+    """The operator with its attributes; types of attributes count (1, 1.0 and True differ, as do 0.0 and -0.0)."""
+    # Operators that hold numbers are equal to Python where they must not be here, so they cannot be cache keys.
+    return _operator_digest(operator) if isinstance(operator, (Scalar, Opaque)) else _cached_digest(operator)
+
+
+@lru_cache(maxsize=1 << 16)
+def _cached_digest(operator: Operator) -> Digest:
+    return _operator_digest(operator)
+
+
+def _operator_digest(operator: Operator) -> Digest:
     fields = [f"{name}={_described(value)}" for name, value in operator.attributes.items()]
     return _digest(type(operator).__name__.encode(), *(field.encode() for field in fields))
 

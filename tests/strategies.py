@@ -32,6 +32,7 @@ class RandomModule(nn.Module):
         super().__init__()
         self.steps: list[Step] = []
         self.returned: Any = 0
+        self.count = 0
 
     def forward(self, *inputs: Tensor) -> Any:
         values: list[Any] = list(inputs)
@@ -41,8 +42,11 @@ class RandomModule(nn.Module):
         return _filled(self.returned, values)
 
     def __repr__(self) -> str:
-        lines = [f"v{k} = {step.name}({', '.join([*step.parts, *(f'v{i}' for i in step.operands)])})" for k, step in enumerate(self.steps)]
-        return f"inputs come first; {'; '.join(lines)}; return {self.returned}"
+        lines = [
+            f"v{self.count + k} = {step.name}({', '.join([*step.parts, *(f'v{i}' for i in step.operands)])})"
+            for k, step in enumerate(self.steps)
+        ]
+        return f"inputs v0 to v{self.count - 1}; {'; '.join(lines)}; return {self.returned}"
 
 
 def _filled(form: Any, values: list[Any]) -> Any:
@@ -332,6 +336,7 @@ def modules(draw: Any, most_steps: int = 10) -> tuple[RandomModule, tuple[Tensor
         else:
             inputs.append(torch.randn(shape, dtype=draw(st.sampled_from(FLOATS))))
     builder = _Builder(draw, RandomModule().eval(), list(inputs))
+    builder.module.count = len(inputs)
     for _ in range(draw(st.integers(3, most_steps))):
         draw(st.sampled_from(_STEPS))(builder)
         last = builder.values[-1]
