@@ -42,10 +42,10 @@ class RandomModule(nn.Module):
         return _filled(self.returned, values)
 
     def __repr__(self) -> str:
-        lines = [
-            f"v{self.count + k} = {step.name}({', '.join([*step.parts, *(f'v{i}' for i in step.operands)])})"
-            for k, step in enumerate(self.steps)
-        ]
+        lines = []
+        for number, step in enumerate(self.steps, self.count):
+            operands = [*step.parts, *(f"v{operand}" for operand in step.operands)]
+            lines.append(f"v{number} = {step.name}({', '.join(operands)})")
         return f"inputs v0 to v{self.count - 1}; {'; '.join(lines)}; return {self.returned}"
 
 

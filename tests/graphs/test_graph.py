@@ -61,7 +61,7 @@ def test_what_is_read_cannot_be_removed() -> None:
 
 
 def test_order_is_deterministic_and_cycles_are_named() -> None:
-    graph, x, relu, total = small()
+    graph, _, relu, total = small()
     assert graph.topological_order() == [0, 1, 2]
     graph.network.add_edge(total.node, relu.node, key=(0, 1))
     with pytest.raises(GraphError, match="cycle"):
