@@ -22,9 +22,9 @@ class EGraph:
     def __init__(self) -> None:
         self._parent: list[int] = []
         self._of: dict[Node, int] = {}
+        self._by_operation: dict[str, list[tuple[Node, int]]] = {}
         self.nodes: dict[int, set[Node]] = {}
         self._users: dict[int, list[tuple[Node, int]]] = {}
-        self._sorts: dict[int, frozenset[str]] = {}
         self._pending: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
@@ -66,6 +66,7 @@ class EGraph:
         number = len(self._parent)
         self._parent.append(number)
         self._of[node] = number
+        self._by_operation.setdefault(node[0], []).append((node, number))
         self.nodes[number] = {node}
         for child in node[1]:
             self._users.setdefault(child, []).append((node, number))
@@ -92,14 +93,19 @@ class EGraph:
                     self._pending.append((known, number))
         return changed
 
-    def matches(self, pattern: Term) -> Iterator[tuple[int, Substitution]]:
-        """Every class that contains an instance of the pattern, with what its inputs stand for."""
+    def matches(self, pattern: Term, most: int) -> Iterator[tuple[int, Substitution]]:
+        """Classes that contain an instance of the pattern, with what its inputs stand for; at most `most` of them."""
         if pattern.is_input:
             return
-        for (name, children), number in list(self._of.items()):
-            if name == pattern.operation:
-                for substitution in self._match_children(pattern, children, {}):
-                    yield self.find(number), substitution
+        standing = {self.canonical(node): number for node, number in self._by_operation.get(pattern.operation, ())}
+        self._by_operation[pattern.operation] = list(standing.items())
+        found = 0
+        for (_, children), number in standing.items():
+            for substitution in self._match_children(pattern, children, {}):
+                yield self.find(number), substitution
+                found += 1
+                if found == most:
+                    return
 
     def _match(self, pattern: Term, number: int, known: Substitution) -> Iterator[Substitution]:
         number = self.find(number)
@@ -116,12 +122,16 @@ class EGraph:
 
     def _match_children(self, pattern: Term, children: tuple[int, ...], known: Substitution) -> Iterator[Substitution]:
         operation = OPERATIONS.get(pattern.operation)
-        orders = [children, children[::-1]] if operation is not None and operation.commutative else [children]
-        for order in orders:
-            partial = [known]
-            for child, number in zip(pattern.children, order, strict=True):
-                partial = [found for one in partial for found in self._match(child, number, one)]
-            yield from partial
+        swaps = operation is not None and operation.commutative and children[0] != children[1]
+        for order in [children, children[::-1]] if swaps else [children]:
+            yield from self._match_all(pattern.children, order, known)
+
+    def _match_all(self, patterns: tuple[Term, ...], numbers: tuple[int, ...], known: Substitution) -> Iterator[Substitution]:
+        if not patterns:
+            yield known
+            return
+        for found in self._match(patterns[0], numbers[0], known):
+            yield from self._match_all(patterns[1:], numbers[1:], found)
 
     def instance(self, pattern: Term, substitution: Substitution, *, create: bool) -> int | None:
         """The class of the pattern's instance; None when it is not there and not to be created."""
@@ -138,8 +148,8 @@ class EGraph:
         return made[pattern.number]
 
 
-def saturate(graph: EGraph, equations: Iterable[tuple[Term, Term]], rounds: int, most_nodes: int, *, create: bool = False) -> None:
-    """Apply the equations in both directions; with `create`, terms that are not there are made (up to `most_nodes`)."""
+def saturate(graph: EGraph, equations: Iterable[tuple[Term, Term]], rounds: int, most_nodes: int = 0, most_matches: int = 10_000) -> None:
+    """Apply the equations in both directions; terms that are not there are made while there are fewer than `most_nodes` nodes."""
     equations = list(equations)
     for _ in range(rounds):
         changed = False
@@ -147,21 +157,21 @@ def saturate(graph: EGraph, equations: Iterable[tuple[Term, Term]], rounds: int,
             for source, target in ((left, right), (right, left)):
                 if not set(target.inputs) <= set(source.inputs):
                     continue
-                for number, substitution in list(graph.matches(source)):
-                    found = graph.instance(target, substitution, create=create and len(graph) < most_nodes)
+                for number, substitution in list(graph.matches(source, most_matches)):
+                    found = graph.instance(target, substitution, create=len(graph) < most_nodes)
                     if found is not None and graph.find(found) != graph.find(number):
                         changed |= graph.union(found, number)
         if not changed:
             return
 
 
-def derivable(equation: tuple[Term, Term], kept: Iterable[tuple[Term, Term]], rounds: int = 2, most_nodes: int = 2_000) -> bool:
+def derivable(equation: tuple[Term, Term], kept: Iterable[tuple[Term, Term]], rounds: int = 2, most_nodes: int = 300) -> bool:
     """Whether a few rounds of the kept equations make both sides equal."""
     graph = EGraph()
     left, right = graph.add(equation[0]), graph.add(equation[1])
     kept = list(kept)
     for _ in range(rounds):
-        saturate(graph, kept, 1, most_nodes, create=True)
+        saturate(graph, kept, 1, most_nodes, most_matches=200)
         if graph.find(left) == graph.find(right):
             return True
     return False

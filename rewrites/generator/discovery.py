@@ -146,25 +146,26 @@ class Discovery:
         sources = {source.name: source for source in self.sources}
         names: dict[str, Any] = {}
         total = len(candidates)
+        size = (0, 0)
         while remaining:
-            batch = self._next_batch(candidates, remaining, findings)
+            if candidates[remaining[0]].size != size:
+                size = candidates[remaining[0]].size
+                saturate(graph, findings.equations, self.rounds)
+            batch = [i for i in remaining[:_BATCH] if candidates[i].size == size]
             results = self._judged([candidates[i] for i in batch], sources, names, judged)
-            fresh: list[Equation] = []
             for index, (found, judgement) in zip(batch, results, strict=True):
                 candidate = candidates[index]
-                if found is not None and judgement.holds:
+                if all(graph.find(a) == graph.find(b) for a, b in ends[index]):
+                    findings.derived += 1
+                elif found is not None and judgement.holds:
                     findings.kept.append((found, judgement))
                     findings.candidates.append(candidate)
                     names[found.name] = found
-                    fresh += _equations(candidate)
+                    findings.equations += _equations(candidate)
+                    saturate(graph, _equations(candidate), self.rounds)
                 else:
-                    kind = judgement.status
-                    findings.wrong[kind] += 1
-                    findings.samples.setdefault(kind, f"{candidate}: {judgement.reason}")
-            findings.equations += fresh
-            if fresh:
-                saturate(graph, fresh, 1, 0)
-                saturate(graph, findings.equations, self.rounds, 0)
+                    findings.wrong[judgement.status] += 1
+                    findings.samples.setdefault(judgement.status, f"{candidate}: {judgement.reason}")
             done = set(batch)
             before = len(remaining)
             remaining = [i for i in remaining if i not in done and any(graph.find(a) != graph.find(b) for a, b in ends[i])]
@@ -183,24 +184,6 @@ class Discovery:
         findings.kept = [findings.kept[i] for i in sorted(standing)]
         findings.candidates = [findings.candidates[i] for i in sorted(standing)]
         findings.equations = [equation for candidate in findings.candidates for equation in _equations(candidate)]
-
-    def _next_batch(self, candidates: Sequence[Candidate], remaining: list[int], findings: Findings) -> list[int]:
-        """The smallest candidates of one size that neither the kept equations nor one another derive."""
-        size = candidates[remaining[0]].size
-        batch: list[int] = []
-        tentative: list[Equation] = list(findings.equations)
-        for index in list(remaining):
-            candidate = candidates[index]
-            if candidate.size != size or len(batch) == _BATCH:
-                break
-            equations = _equations(candidate)
-            if all(derivable(equation, tentative, self.rounds) for equation in equations):
-                remaining.remove(index)
-                findings.derived += 1
-                continue
-            batch.append(index)
-            tentative += equations
-        return batch
 
     def _judged(
         self, batch: Sequence[Candidate], sources: Mapping[str, Source], names: Mapping[str, Any], judged: dict[str, Judgement]
