@@ -165,7 +165,8 @@ def _widens(operator: Operator, operands: Sequence[TensorType]) -> bool:
 
 _MOVES = {
     "Input", "Constant", "Scalar", "Full", "Cat", "Stack", "Split", "Unbind", "Pad", "Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Roll", "Repeat",
-    "RepeatInterleave", "Identity", "Copy", "Contiguous", "Detach", "Shard", "Replicate", "AllGather", "Eye", "Arange",
+    "RepeatInterleave", "Identity", "Copy", "Contiguous", "Detach", "Shard", "Replicate", "AllGather", "Eye", "Arange", "Embedding",
+    "Gather", "Index", "IndexSelect",
 }  # fmt: skip
 _KEEPS_RANGE = {
     "Maximum", "Minimum", "Clamp", "Relu", "Where", "Amax", "Amin", "MaxAlong", "MinAlong", "ArgMax", "ArgMin", "TopK", "OneHot", "Gather", "Index", "IndexSelect",
