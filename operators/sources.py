@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from operators.expressions import Dim
+from operators.expressions import Dim, at_least_zero
 from operators.meaning import constant, convert
-from operators.operator import Operator, TensorType, operator, torch_dtype
+from operators.operator import Operator, TensorType, operator, require, torch_dtype
 from operators.pointwise import concrete
 
 
@@ -69,6 +69,8 @@ class Full(Operator):
     type: str = "float32"
 
     def shape(self, fill: TensorType) -> tuple[Dim, ...]:
+        for dim in self.size:
+            require(self, at_least_zero(dim), f"sizes must not be negative, got {', '.join(map(str, self.size))}")
         return self.size
 
     def dtype(self, fill: TensorType) -> str:
