@@ -139,7 +139,7 @@ class FunctionMovesIntoChoice(Rule):
     """A pointwise function of a choice is the choice of the functions."""
 
     source = "where chooses whole elements"
-    equality = Equality.BITWISE
+    equality = Equality.REAL
     trainable = True
     bidirectional = True
 

@@ -65,7 +65,7 @@ class FunctionMovesOutOfConcatenation(Rule):
     """Functions of the parts, joined, are the function of the joined parts."""
 
     source = "pointwise functions act on single elements; TASO"
-    equality = Equality.BITWISE
+    equality = Equality.REAL
     trainable = True
     bidirectional = True
 
@@ -138,7 +138,7 @@ class FunctionMovesPastSplit(Rule):
     """A function of both parts of a split is the split of the function."""
 
     source = "pointwise functions act on single elements"
-    equality = Equality.BITWISE
+    equality = Equality.REAL
     trainable = True
     bidirectional = True
 

@@ -55,7 +55,7 @@ class FunctionMovesIntoEmbedding(Rule):
     """A pointwise function of looked-up rows is a lookup in the function of the table."""
 
     source = "a lookup takes whole rows"
-    equality = Equality.BITWISE
+    equality = Equality.REAL
     trainable = True
 
     def pattern(positions: Positions, table: Table, function: Unary):
@@ -98,7 +98,6 @@ class LayerNormMovesIntoEmbedding(Rule):
 
     source = "a lookup takes whole rows"
     equality = Equality.REAL
-    trainable = True
 
     def pattern(positions: Positions, table: Table, gamma: Weight[Float[Tensor, "d"]], beta: Weight[Float[Tensor, "d"]], eps: float):
         return F.layer_norm(F.embedding(positions, table), (table.shape[1],), gamma, beta, eps)
@@ -213,7 +212,7 @@ class FunctionMovesPastSelection(Rule):
     """A pointwise function may come before or after a selection."""
 
     source = "pointwise functions act on single elements"
-    equality = Equality.BITWISE
+    equality = Equality.REAL
     trainable = True
     bidirectional = True
 

@@ -257,15 +257,17 @@ class SelectAsSlice(Rule):
 
 
 class PadOfPad(Rule):
-    """Padding an image twice with zeros is padding once by the sums, unless the first cuts off what the second adds."""
+    """Padding an image twice with zeros is padding once by the sums."""
 
     source = "index maps compose"
     equality = Equality.BITWISE
     requires = [
-        Requires("no column is cut off on the left and padded again", lambda left, more_left: left >= 0 or more_left <= 0),
-        Requires("no column is cut off on the right and padded again", lambda right, more_right: right >= 0 or more_right <= 0),
-        Requires("no row is cut off at the top and padded again", lambda top, more_top: top >= 0 or more_top <= 0),
-        Requires("no row is cut off at the bottom and padded again", lambda bottom, more_bottom: bottom >= 0 or more_bottom <= 0),
+        Requires(
+            "neither padding cuts anything off",
+            lambda left, right, top, bottom, more_left, more_right, more_top, more_bottom: all(
+                amount >= 0 for amount in (left, right, top, bottom, more_left, more_right, more_top, more_bottom)
+            ),
+        )
     ]
     trainable = True
 

@@ -26,7 +26,7 @@ class FunctionMovesPastTranspose(Rule):
     """A pointwise function may come before or after a transposition."""
 
     source = "pointwise functions act on single elements"
-    equality = Equality.BITWISE
+    equality = Equality.REAL
     requires = [in_order]
     trainable = True
     bidirectional = True
@@ -74,7 +74,7 @@ class FunctionMovesPastFlatten(Rule):
     """A pointwise function may come before or after two axes are flattened into one."""
 
     source = "pointwise functions act on single elements"
-    equality = Equality.BITWISE
+    equality = Equality.REAL
     trainable = True
     bidirectional = True
 
@@ -89,7 +89,7 @@ class FunctionMovesPastSlice(Rule):
     """A pointwise function may come before or after a slice."""
 
     source = "pointwise functions act on single elements"
-    equality = Equality.BITWISE
+    equality = Equality.REAL
     trainable = True
     bidirectional = True
 
@@ -104,7 +104,7 @@ class FunctionMovesPastExpand(Rule):
     """A pointwise function of an expanded tensor is the expanded function."""
 
     source = "pointwise functions act on single elements"
-    equality = Equality.BITWISE
+    equality = Equality.REAL
     trainable = True
     bidirectional = True
 
@@ -119,7 +119,7 @@ class FunctionMovesPastFlip(Rule):
     """A pointwise function may come before or after a flip."""
 
     source = "pointwise functions act on single elements"
-    equality = Equality.BITWISE
+    equality = Equality.REAL
     trainable = True
     bidirectional = True
 
@@ -134,11 +134,11 @@ class FunctionMovesPastPad(Rule):
     """A pointwise function that keeps zero zero may come before or after padding with zeros."""
 
     source = "pointwise functions act on single elements"
-    equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
+    equality = Equality.REAL.allowing(Change.SIGNED_ZERO)
     trainable = True
     bidirectional = True
 
-    def pattern(x: Float[Tensor, "*s k"], function: Literal["relu", "tanh", "neg", "abs", "sqrt", "square"], before: int, after: int):
+    def pattern(x: Float[Tensor, "*s k"], function: Literal["relu", "tanh", "neg", "abs", "square"], before: int, after: int):
         return getattr(torch, function)(F.pad(x, (before, after)))
 
     def replacement(x, function, before, after):
@@ -163,7 +163,7 @@ class ScalarFactorMovesPastPad(Rule):
     """A scalar factor may come before or after padding an image with zeros."""
 
     source = "linearity"
-    equality = Equality.BITWISE.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
     trainable = True
     bidirectional = True
 

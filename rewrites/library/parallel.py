@@ -118,7 +118,7 @@ class FunctionMovesPastGather(Rule):
     """A pointwise function may come before or after joining the devices' parts; before, each device does its share."""
 
     source = "pointwise functions act on single elements"
-    equality = Equality.BITWISE
+    equality = Equality.REAL
     trainable = True
     bidirectional = True
 
@@ -133,7 +133,7 @@ class FunctionMovesPastShard(Rule):
     """A pointwise function may come before or after cutting a tensor for the devices."""
 
     source = "pointwise functions act on single elements"
-    equality = Equality.BITWISE
+    equality = Equality.REAL
     requires = [some_device]
     trainable = True
     bidirectional = True
@@ -149,7 +149,7 @@ class FunctionMovesPastReplicate(Rule):
     """A pointwise function may come before or after copying a tensor to the devices."""
 
     source = "pointwise functions act on single elements"
-    equality = Equality.BITWISE
+    equality = Equality.REAL
     requires = [some_device]
     trainable = True
     bidirectional = True

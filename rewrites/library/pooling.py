@@ -180,6 +180,7 @@ class PoolOfConcatenatedChannels(Rule):
 
     source = "channels are pooled alone"
     equality = Equality.BITWISE
+    requires = [Requires("neither input is without channels, which PyTorch does not pool", lambda c, d: c >= 1 and d >= 1)]
     trainable = True
     bidirectional = True
 
