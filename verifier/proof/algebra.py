@@ -38,7 +38,7 @@ class Symbolic:
             if number != number:
                 raise NotImplementedError("a constant that is not a number")
             return infinity() if number > 0 else -infinity()
-        return Value.of(number)
+        return laws.real(number) if isinstance(number, float) else Value.of(number)
 
     def _over(self, extent: Dim, body: Callable[[Any], Any], reduce: Callable[[Index, Sequence[Truth], Value], Value]) -> Value:
         knowledge = current()
@@ -64,7 +64,7 @@ class Symbolic:
             return result
         index = current().fresh("k")
         current().extents[index] = plain(extent)
-        return Value.of(Binder("product", index, plain(extent), _value(body(Expression.of(index)))))
+        return laws.product_over(index, plain(extent), _value(body(Expression.of(index))))
 
     def extreme(self, name: str, extent: Dim, body: Callable[[Any], Any]) -> Value:
         if name == "min":

@@ -13,7 +13,16 @@ from fractions import Fraction
 from typing import Any
 
 from operators.expressions import (
-    Atom, Comparison, Dim, Expression, Formula, Truth, divide_exactly, equal, substitute, substitute_formula,
+    Atom,
+    Comparison,
+    Dim,
+    Expression,
+    Formula,
+    Truth,
+    divide_exactly,
+    equal,
+    substitute,
+    substitute_formula,
 )  # fmt: skip
 from verifier.proof.guards import Bounds, bounds_of, index_parts, simplified
 from verifier.proof.knowledge import Index, SplitNeeded, current

@@ -10,7 +10,18 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from operators.expressions import (
-    Atom, Comparison, Dim, Expression, Extreme, Formula, Junction, Negation, Quotient, Symbol, Truth, formula_symbols,
+    Atom,
+    Comparison,
+    Dim,
+    Expression,
+    Extreme,
+    Formula,
+    Junction,
+    Negation,
+    Quotient,
+    Symbol,
+    Truth,
+    formula_symbols,
 )  # fmt: skip
 from operators.meaning import FUNCTIONS
 from verifier.proof.reductions import INFINITY, Binder, Largest

@@ -43,13 +43,19 @@ def attribute_facts(graph: Graph) -> Iterator[Truth]:
 
 
 def size_facts(graph: Graph) -> Iterator[Truth]:
-    """Dims of inputs are ≥ 0."""
+    """Dims of tensors are ≥ 0."""
     for node in graph:
         for type in graph.types(node):
-            if not graph.network.in_degree(node):
-                for dim in type.shape:
-                    if isinstance(dim, Expression):
-                        yield at_least_zero(dim)
+            for dim in type.shape:
+                if isinstance(dim, Expression):
+                    yield at_least_zero(dim)
+
+
+def size_factors(graph: Graph) -> set[Symbol]:
+    """Symbols that are factors of an input's dim, as r in r·f."""
+    types = [type for node in graph.inputs for type in graph.types(node)]
+    dims = [dim for type in types for dim in type.shape if isinstance(dim, Expression)]
+    return {atom for dim in dims for m in dim.terms if len(m) > 1 for atom in m if isinstance(atom, Symbol)}
 
 
 def flattened(facts: Iterable[Truth]) -> Iterator[Truth]:

@@ -178,6 +178,16 @@ def knowing(knowledge: Knowledge) -> Iterator[Knowledge]:
         _current.reset(token)
 
 
+def below_quotients(index: Symbol, extent: Expression) -> Iterator[Truth]:
+    """For extent = ⌊n/d⌋ + c with d ≥ 1: d·index ≤ n + d·(c − 1), which follows from index < extent."""
+    for atom in extent.atoms:
+        if isinstance(atom, Quotient) and extent.terms.get((atom,)) == 1:
+            rest = extent - Expression.of(atom)
+            if isinstance(rest, int) or atom not in rest.atoms:
+                if current().evidently_positive(atom.denominator):
+                    yield at_least_zero(atom.numerator + atom.denominator * (rest - 1) - atom.denominator * Expression.of(index))
+
+
 def range_of(index: Symbol, extent: Dim) -> tuple[Truth, Truth]:
     """0 ≤ index < extent, as two statements."""
     return at_least_zero(Expression.of(index)), at_least_zero(extent - Expression.of(index) - 1)

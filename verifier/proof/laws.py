@@ -6,16 +6,18 @@ Domains: an identity is used where both sides are defined. A quotient x · (1/x)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from math import isqrt
+from functools import cache
+from math import gcd, isqrt
 from typing import Any
 
-from operators.expressions import Dim, Expression, Formula, Truth, at_least_zero, equal, floor_divide
+from operators.expressions import Atom, Dim, Expression, Formula, Truth, at_least_zero, equal, floor_divide, substitute
 from verifier.proof.content import common_content
-from verifier.proof.knowledge import current
+from verifier.proof.knowledge import Index, current
 from verifier.proof.normalise import by_cases, unless, where
-from verifier.proof.reductions import Alternative, Largest, infinity, is_minus_infinity, largest
+from verifier.proof.reductions import Alternative, Binder, Largest, infinity, is_minus_infinity, largest
 from verifier.proof.signs import (
     factor_is_nonnegative,
     factor_is_nonzero,
@@ -26,7 +28,7 @@ from verifier.proof.signs import (
     polynomial_of,
     whole_expression,
 )
-from verifier.proof.terms import Data, Factor, Function, Value, as_value
+from verifier.proof.terms import Data, Factor, Function, Product, Read, Value, as_value
 
 ONE = Value.of(1)
 
@@ -305,6 +307,42 @@ def _square_root(value: Value) -> Value:
     return Value.of(Function("sqrt", (value,), square_root))
 
 
+@cache
+def _rounded() -> dict[float, tuple[int, int, bool]]:
+    """Floats that are the nearest to a quotient of small whole numbers or to its root: (numerator, denominator, is root)."""
+    table: dict[float, tuple[int, int, bool]] = {}
+    for bottom in range(1, 65):
+        for top in range(1, 65):
+            if gcd(top, bottom) == 1:
+                table.setdefault(top / bottom, (top, bottom, False))
+                table.setdefault(math.sqrt(top / bottom), (top, bottom, True))
+                table.setdefault(1 / math.sqrt(top / bottom), (bottom, top, True))
+    return table
+
+
+def real(number: float) -> Value:
+    """A float as the real number it was written for: 0.1 is 1/10, 0.7071067811865476 is √(1/2)."""
+    found = _rounded().get(abs(number))
+    if found is None:
+        return Value.of(number)
+    top, bottom, root = found
+    value = square_root(Value.of(Fraction(top, bottom))) if root else Value.of(Fraction(top, bottom))
+    return value if number > 0 else -value
+
+
+def product_over(index: Index, extent: Dim, value: Value) -> Value:
+    """Π of a product of factors is the product of their Π."""
+    single = value.single
+    if single is None or single[0].bound or single[0].guards or single[1] != 1 or not single[0].factors:
+        return Value.of(Binder("product", index, extent, value))
+    result = ONE
+    for factor, power in single[0].factors:
+        part = Value.of(Binder("product", index, extent, Value.of(factor)))
+        for _ in range(power):
+            result = result * part
+    return result
+
+
 def maximum(left: Value, right: Value) -> Value:
     """The larger of two values."""
     return largest([Alternative((), frozenset(), left), Alternative((), frozenset(), right)])
@@ -482,6 +520,17 @@ def as_index(value: Value) -> Dim:
     """A whole value as an index."""
     size = whole_expression(value)
     return Expression.of(Data(value)) if size is None else Expression.of(size).collapse()
+
+
+def read(tensor: str, index: tuple[Dim, ...], kind: str) -> Value:
+    """An element of a tensor; a computed index that differs by cases gives different elements by cases."""
+    computed = list(dict.fromkeys(atom for dim in index if isinstance(dim, Expression) for atom in dim.atoms if isinstance(atom, Data)))
+
+    def make(*positions: Value) -> Value:
+        values: dict[Atom, Dim] = {atom: as_index(position) for atom, position in zip(computed, positions, strict=True)}
+        return Value.of(Read(tensor, tuple(substitute(dim, values) for dim in index), kind))
+
+    return by_cases([atom.value for atom in computed], make) if computed else make()
 
 
 def uninterpreted(name: str) -> Callable[..., Value]:

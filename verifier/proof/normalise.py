@@ -162,9 +162,10 @@ def _counted(bound: tuple[Index, ...], guards: frozenset[Formula], powers: dict[
         lows, highs = limits
         others = guards - set(about)
         rest = tuple(b for b in bound if b != index)
-        for limit, sign in ((lows, 1), (highs, -1)):
-            if len(limit) > 1:
-                return _choose_limit(bound, guards, powers, sign * (limit[0][1] - limit[1][1]), limit[0][0], limit[1][0])
+        lows = _sharpest(lows, 1, guards - set(about))
+        highs = _sharpest(highs, -1, guards - set(about))
+        if len(lows) > 1 or len(highs) > 1:
+            continue
         (_, low), (_, high) = lows[0], highs[0]
         count = high - low + 1
         result = Value({})
@@ -181,6 +182,16 @@ def _counted(bound: tuple[Index, ...], guards: frozenset[Formula], powers: dict[
 Limit = tuple[Formula, Dim]
 
 
+def _sharpest(limits: list[Limit], sign: int, given: Iterable[Formula]) -> list[Limit]:
+    """The limit that implies the others, if one is known to; else all of them."""
+    if len(limits) == 1:
+        return limits
+    for limit in limits:
+        if all(current().proves(at_least_zero(sign * (limit[1] - other[1])), given) for other in limits):
+            return [limit]
+    return limits
+
+
 def _limits(index: Index, about: list[Formula]) -> tuple[list[Limit], list[Limit]] | None:
     lows: list[Limit] = []
     highs: list[Limit] = []
@@ -194,14 +205,6 @@ def _limits(index: Index, about: list[Formula]) -> tuple[list[Limit], list[Limit
         (lows if coefficient == 1 else highs).append((guard, -rest if coefficient == 1 else rest))
     order = [sorted(limits, key=lambda limit: str(limit[1])) for limits in (lows, highs)]
     return (order[0], order[1]) if lows and highs else None
-
-
-def _choose_limit(
-    bound: tuple[Index, ...], guards: frozenset[Formula], powers: dict[Factor, int], difference: Dim, first: Formula, second: Formula
-) -> Value:
-    """Two limits on one side: where the first is the sharper one drop the second, elsewhere the first."""
-    sharper = at_least_zero(difference)
-    return assemble(bound, [*(guards - {second}), sharper], powers.items()) + assemble(bound, [*(guards - {first}), negate(sharper)], powers.items())
 
 
 def replaced(value: Value, values: Substitution) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,8 +13,8 @@ from operators.meaning import interpreted_by, ravel
 from operators.operator import collecting_obligations
 from verifier.proof.algebra import Symbolic, _value
 from verifier.proof.compare import Comparison_, missing_split
-from verifier.proof.facts import Contradiction, attribute_facts, size_facts, solved, with_sizes
-from verifier.proof.knowledge import Index, Knowledge, SplitNeeded, knowing
+from verifier.proof.facts import Contradiction, attribute_facts, size_factors, size_facts, solved, with_sizes
+from verifier.proof.knowledge import Index, Knowledge, SplitNeeded, below_quotients, knowing
 from verifier.proof.solver import OutOfTime
 from verifier.proof.terms import Value
 from verifier.proof.unfold import Unfolded
@@ -97,13 +97,15 @@ class _Attempts:
     values: Mapping[str, str]
     timeout: float
     begin: float = field(default_factory=time.monotonic)
+    factors: Collection[Symbol] = ()
 
     def run(self, missing: Callable[[Knowledge], str]) -> Proof:
         """The first attempt that proves; else the outcome of the first."""
         first = self._attempt(self.facts, missing)
         if first.proved or first.status == VACUOUS:
             return self._scoped(first, "all sizes ≥ 0")
-        sizes = sorted((s for s, least in Knowledge(self.facts).lower.items() if least == 0), key=str)
+        lower = Knowledge(self.facts).lower
+        sizes = sorted({s for s, least in lower.items() if least == 0} | {s for s in self.factors if s not in lower}, key=str)
         again = self._attempt([*self.facts, *(at_least_zero(Expression.of(s) - 1) for s in sizes)], missing)
         return self._scoped(again, "all sizes ≥ 1") if again.proved else self._scoped(first, "all sizes ≥ 0")
 
@@ -157,6 +159,8 @@ def _compare_output(output: Output, knowledge: Knowledge) -> tuple[NormalForms, 
             knowledge.add(at_least_zero(extent - Expression.of(digit) - 1))
             if isinstance(extent, Expression):
                 knowledge.add(at_least_zero(extent - 1))
+                for fact in below_quotients(digit, extent):
+                    knowledge.add(fact)
         at.append(ravel([Expression.of(digit) for digit in digits], extents))
         made.update(zip(digits, extents, strict=True))
     left, right = _value(output.left(tuple(at))), _value(output.right(tuple(at)))
@@ -184,7 +188,7 @@ def prove(
     `values` maps inputs' names to `positive`, `nonnegative` or `nonzero`.
     """
     begin = time.monotonic()
-    given = [*facts, *size_facts(left), *size_facts(right), *attribute_facts(left)]
+    given = [*facts, *size_facts(left), *attribute_facts(left)]
     try:
         sizes, remaining = solved(given)
     except Contradiction as error:
@@ -197,10 +201,10 @@ def prove(
 
     def missing(knowledge: Knowledge) -> str:
         with knowing(knowledge):
-            return _shapes_differ(left, right, sizes, knowledge) or _owed(owed, sizes, knowledge)
+            return _shapes_differ(left, right, sizes, knowledge) or _owed([*owed, *size_facts(right)], sizes, knowledge)
 
     with collecting_obligations():
-        return _Attempts(outputs, remaining, values or {}, timeout, begin).run(missing)
+        return _Attempts(outputs, remaining, values or {}, timeout, begin, size_factors(left)).run(missing)
 
 
 def _shapes_differ(left: Graph, right: Graph, sizes: dict[Atom, Dim], knowledge: Knowledge) -> str:

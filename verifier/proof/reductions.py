@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +14,12 @@ from operators.expressions import (
     Formula,
     Symbol,
     Truth,
+    all_of,
+    any_of,
     formula_symbols,
     negate,
     substitute_formula,
-)
+)  # fmt: skip
 from verifier.proof.guards import bounds_of, simplified
 from verifier.proof.knowledge import Index, current
 from verifier.proof.normalise import by_cases, one_point
@@ -239,20 +240,31 @@ def _without_idle_indices(a: Alternative) -> Alternative:
     about = frozenset(g for g in a.guards if formula_symbols(g) & set(idle))
     if not idle or any(formula_symbols(g) & (set(a.bound) - set(idle)) for g in about):
         return a
-    bounds = bounds_of(g for g in about if isinstance(g, Comparison))
-    choices: list[list[Dim]] = []
-    for index in idle:
-        low, high = bounds.get(index, (None, None))
-        found: list[Dim] = [limit for limit in (low, high) if limit is not None and not _mentions(limit, idle)]
-        choices.append([*found, *(n for n in (0, 1, 2) if n not in found)])
-    for choice in itertools.islice(itertools.product(*choices), 40):
-        values: dict[Atom, Dim] = dict(zip(idle, choice, strict=True))
-        wanted = [substitute_formula(guard, values) for guard in about]
-        if any(g is False for g in wanted):
-            continue
-        if all(current().proves(g, a.guards - about) for g in wanted):
-            return Alternative(tuple(b for b in a.bound if b not in idle), a.guards - about, a.value)
+    if is_inhabited(idle, about, a.guards - about):
+        return Alternative(tuple(b for b in a.bound if b not in idle), a.guards - about, a.value)
     return a
+
+
+def is_inhabited(indices: Sequence[Index], about: Iterable[Formula], given: Iterable[Formula] = ()) -> bool:
+    """Values of the indices exist that satisfy the guards: one of the limits of each index is tried, or two in turn."""
+    guards = list(about)
+    if any(len(formula_symbols(g) & set(indices)) > 1 for g in guards):
+        return False
+    return all(_has_value(index, [g for g in guards if index in formula_symbols(g)], tuple(given)) for index in indices)
+
+
+def _has_value(index: Index, guards: list[Formula], given: tuple[Formula, ...]) -> bool:
+    limits: list[Dim] = []
+    for guard in guards:
+        if isinstance(guard, Comparison):
+            low, high = bounds_of([guard]).get(index, (None, None))
+            limits += [limit for limit in (low, high) if limit is not None]
+    candidates = list(dict.fromkeys([*limits, 0, 1]))
+    ways = [all_of(*(substitute_formula(guard, {index: choice}) for guard in guards)) for choice in candidates]
+    knowledge = current()
+    return any(way is True or (isinstance(way, Formula) and knowledge.proves(way, given)) for way in ways) or knowledge.proves(
+        any_of(*ways), given
+    )
 
 
 def _mentions(dim: Dim, indices: Iterable[Symbol]) -> bool:
@@ -273,12 +285,30 @@ def _pulled_out(alternatives: list[Alternative]) -> Value:
     if addend.terms:
         outside = Value({product.renamed(): coefficient for product, coefficient in addend.terms.items()})
         return outside + _pulled_out([Alternative(a.bound, a.guards, a.value - addend) for a in alternatives])
-    certain = any(not a.bound and not a.guards for a in alternatives)
+    monotone = _common_function(alternatives)
+    if monotone is not None:
+        inner = [Alternative(a.bound, a.guards, a.value.factor.arguments[0]) for a in alternatives if isinstance(a.value.factor, Function)]
+        return monotone(_with_outer_guards(inner))
+    certain = any(is_inhabited(a.bound, a.guards) for a in alternatives if all(formula_symbols(g) & set(a.bound) for g in a.guards))
     content = common_content([a.value for a in alternatives], bound, factor_is_nonnegative if certain else factor_is_positive)
     if content.is_one:
         return Value.of(Largest(alternatives))
     rest = [Alternative(a.bound, a.guards, content.taken_out_of(a.value)) for a in alternatives]
     return content.value() * Value.of(Largest(rest))
+
+
+_INCREASING = frozenset({"exp", "log", "sqrt", "sigmoid", "atan", "floor", "trunc", "round"})
+
+
+def _common_function(alternatives: Sequence[Alternative]) -> Rebuild | None:
+    """The increasing function of which every alternative is a value: max f(x) = f(max x), over a set that is not empty."""
+    factors = [a.value.factor for a in alternatives]
+    if not all(isinstance(f, Function) and f.name in _INCREASING for f in factors) or len({getattr(f, "name", "") for f in factors}) != 1:
+        return None
+    if not any(is_inhabited(a.bound, a.guards) for a in alternatives if all(formula_symbols(g) & set(a.bound) for g in a.guards)):
+        return None
+    (first, *_) = factors
+    return first.rebuild if isinstance(first, Function) else None
 
 
 def largest_over(index: Index, limits: Iterable[Truth], value: Value) -> Value:

@@ -72,6 +72,8 @@ class Data(Atom):
     def substitute(self, values: Mapping[Atom, Dim]) -> Dim:
         from verifier.proof.laws import as_index
 
+        if self in values:
+            return values[self]
         result: Dim = as_index(self.value.replaced(values))
         return result
 
@@ -109,7 +111,9 @@ class Read(Factor):
         return self.kind == "bool"
 
     def replaced(self, values: Substitution) -> Value:
-        return Value.of(self.relabelled(values))
+        from verifier.proof.laws import read
+
+        return read(self.tensor, tuple(substitute(dim, values) for dim in self.index), self.kind)
 
     def relabelled(self, names: Substitution) -> Read:
         return Read(self.tensor, tuple(substitute(dim, names) for dim in self.index), self.kind)

@@ -13,7 +13,8 @@ from operators.operator import Operator, TensorType, kind_of
 from operators.sources import Constant, Input
 from verifier.proof.facts import with_sizes
 from verifier.proof.knowledge import Knowledge, current
-from verifier.proof.terms import Data, Read, Value
+from verifier.proof.laws import as_index, read
+from verifier.proof.terms import Data, Value
 
 Index = tuple[Dim, ...]
 
@@ -45,7 +46,8 @@ class Tensor:
 
 def variable(name: str, shape: tuple[Dim, ...], dtype: str = "float32", weak: bool = False) -> Tensor:
     """A tensor of unknown elements."""
-    return Tensor(TensorType(shape, dtype, weak), lambda index: Value.of(Read(name, index, kind_of(dtype))))
+    kind = kind_of(dtype)
+    return Tensor(TensorType(shape, dtype, weak), lambda index: read(name, index, kind))
 
 
 class Unfolded:
@@ -79,6 +81,8 @@ class Unfolded:
         operands = [None if operand is None else self.tensor(operand) for operand in self.graph.operands(edge.node)]
         if self.defined and type_name(operator) in _INDEXING and operands[0] is not None:
             operands[0] = _read_in_range(operands[0])
+        if self.defined and type_name(operator) == "OneHot" and operands[0] is not None:
+            operands[0] = _below(operands[0], operator.attributes["classes"])
         if self.defined and type_name(operator) in _DIVIDING and kind_of(type.dtype) == "int" and operands[1] is not None:
             operands[1] = _read_nonzero(operands[1])
         return Tensor(type, lambda index: _as_value(operator.element(index, *operands, output=edge.output)))
@@ -112,6 +116,18 @@ def _read_in_range(tensor: Tensor) -> Tensor:
             if isinstance(position, Expression) and any(isinstance(atom, Data) for atom in position.atoms):
                 current().add(at_least_zero(position))
                 current().add(at_least_zero(size - position - 1))
+        return tensor[index]
+
+    return Tensor(tensor.type, element)
+
+
+def _below(tensor: Tensor, size: Dim) -> Tensor:
+    """The tensor, where reading an element teaches that it is a position below the size."""
+
+    def element(index: Index) -> Value:
+        position = as_index(tensor[index])
+        current().add(at_least_zero(position))
+        current().add(at_least_zero(size - position - 1))
         return tensor[index]
 
     return Tensor(tensor.type, element)
