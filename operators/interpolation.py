@@ -5,16 +5,31 @@ The sizes are numbers: where an output position reads is rounded as torch rounds
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from operators.axes import sizes
-from operators.expressions import Dim, product
-from operators.meaning import constant
+from operators.expressions import Dim, equal, product
+from operators.meaning import constant, when
 from operators.operator import Operator, ShapeError, TensorType, Unsupported, alias, operator, require
 from operators.pointwise import floating
 
 Bound = tuple[Operator, Sequence[Any]]
+
+
+def at_each(index: Any, count: int, body: Callable[[int], Any]) -> Any:
+    """`body(index)` for an index below count that may be symbolic, by cases."""
+    if isinstance(index, int):
+        return body(index)
+    result = body(count - 1)
+    for case in reversed(range(count - 1)):
+        result = when(equal(index, case), partial(body, case), partial(_given, result))
+    return result
+
+
+def _given(value: Any) -> Any:
+    return value
 
 
 @operator(onnx="Resize")
@@ -69,7 +84,9 @@ class Interpolate(Operator):
         def read(axis: int, index: tuple[int, ...]) -> Any:
             if axis == len(self.size):
                 return x[(*at[:2], *index)]
-            taps = self.taps(axis, at[2 + axis], x.shape[2 + axis])
+            return at_each(at[2 + axis], self.size[axis], lambda i: weigh(axis, index, self.taps(axis, i, x.shape[2 + axis])))
+
+        def weigh(axis: int, index: tuple[int, ...], taps: list[tuple[int, float]]) -> Any:
             if len(taps) == 1:
                 return read(axis + 1, (*index, taps[0][0]))
             (low, of_low), (high, of_high) = taps

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from operators.convolution import nested_total, per_axis
-from operators.expressions import Dim, all_of, at_least_zero, floor_divide, plain, product
-from operators.meaning import as_value, constant, divide, largest, total, when, within
+from operators.expressions import Dim, all_of, at_least_zero, floor_divide, larger, plain, product, smaller
+from operators.meaning import as_value, constant, divide, largest, when, within
 from operators.operator import Operator, TensorType, Unsupported, is_known_equal, operator, require
 from operators.pointwise import floating
 
@@ -141,18 +141,12 @@ class AveragePool(Pooling):
         padded = any(not is_known_equal(p, 0) for p in self.padding)
         if not padded and not self.ceil:
             return as_value(product(self.kernel))
-        lengths: Any = None
+        count: Dim = 1
         for i, size, k, s, p in zip(at[2:], x.shape[2:], self.kernel, self.stride, self.padding, strict=True):
-            edge = size + p if self.include_padding else size
-            first = -p if self.include_padding else 0
-
-            def inside(a: Any, i: Any = i, s: Any = s, p: Any = p, first: Any = first, edge: Any = edge) -> Any:
-                y = i * s + a - p
-                return when(all_of(at_least_zero(y - first), at_least_zero(edge - y - 1)), lambda: constant(1), lambda: constant(0))
-
-            length = as_value(k) if self.include_padding and not self.ceil else total(k, inside)
-            lengths = length if lengths is None else lengths * length
-        return lengths
+            start, last = i * s - p, size + p if self.include_padding else size
+            end = start + k if self.include_padding and not self.ceil else smaller(start + k, last)
+            count = count * (end - (start if self.include_padding else larger(start, 0)))
+        return as_value(count)
 
     def run(self, *tensors: Any) -> Any:
         import torch.nn.functional as F

@@ -101,7 +101,7 @@ def test_a_predicate_with_python_logic_becomes_the_same_statement(point: dict[Sy
 
     def predicate(a: object, b: object, c: object) -> object:
         if a == 1 or b > c:  # type: ignore[operator]
-            return b % 2 == 1 and not c == 0  # type: ignore[operator]
+            return b % 2 == 1 and not c == 0  # type: ignore[operator]  # noqa: SIM201
         return a in (2, 3)
 
     statement: Truth = statement_of(lambda: predicate(a, b, c))
