@@ -120,7 +120,7 @@ class Explorer:
     def run(self, limits: Limits, alphas: Iterable[float] = ALPHAS) -> State:
         """The best state found; call again to go on."""
         frontier = _Frontier()
-        frontier.push(self.root)
+        self._descend_by_each_rule(frontier, limits)
         waiting: list[State] = []
         for alpha in alphas:
             for held in waiting:
@@ -148,6 +148,31 @@ class Explorer:
                 continue
         self.complete = frontier.cheapest() is None and not waiting
         return self.best
+
+    def _descend_by_each_rule(self, frontier: _Frontier, limits: Limits) -> None:
+        """Go downhill from the root: once by the best move each time, then once for each further rule that improves the root, its moves first.
+
+        What a rule gains often shows only when it is applied throughout; a descent that prefers another rule takes its places away.
+        """
+        first = self._expand(self.root)
+        improving = [child for child in first if child.value < self.root.value]
+        for child in first:
+            frontier.push(child)
+        rules = dict.fromkeys(_rule_of(child) for child in sorted(improving, key=lambda child: child.value))
+        for preferred in (None, *list(rules)[1:]):
+            children = first
+            level = self.root.value
+            while self.expanded < limits.expansions // 2 + 1 and not limits.out_of_time():
+                downhill = [child for child in children if child.value < level and not child.opened]
+                if not downhill:
+                    break
+                state = min(downhill, key=lambda child: (_rule_of(child) is not preferred, child.value))
+                children = self._expand(state)
+                level = state.value
+                for child in children:
+                    frontier.push(child)
+                if self.on_step is not None:
+                    self.on_step(self)
 
     def _with_cheapest(self, frontier: _Frontier) -> State:
         """The best state, after opening the cheapest one of the frontier if it promises more."""
@@ -287,6 +312,11 @@ def _stands(match: Match, graph: Graph, touched: set[int]) -> bool:
     if any(node not in network or node in touched for node in match.nodes):
         return False
     return all(value.node in network for value in match.bindings.values() if isinstance(value, Value))
+
+
+def _rule_of(state: State) -> type[Rule]:
+    assert state.move is not None
+    return state.move.rule.rule
 
 
 def _footprint(match: Match) -> set[int]:

@@ -34,8 +34,14 @@ class Window:
 
 
 def local_order(graph: Graph, free: Collection[int]) -> list[int]:
-    """The live nodes that run, each after its operands, depth first from the outputs so that a branch stays together."""
+    """The live nodes that run, each after its operands, depth first from the outputs so that a branch stays together.
+
+    Of a node's operands the one with the longest history comes first, so that short ones stand close to where they are read.
+    """
     live = live_nodes(graph)
+    history: dict[int, int] = {}
+    for node in graph.topological_order():
+        history[node] = 1 + max((history[producer] for producer in graph.network.pred[node]), default=-1)
     order: list[int] = []
     state: dict[int, bool] = {}
     roots = [value.node for value in graph.outputs] + sorted(live)
@@ -53,7 +59,8 @@ def local_order(graph: Graph, free: Collection[int]) -> list[int]:
                     order.append(node)
                 continue
             state[node] = False
-            stack.extend(v.node for v in reversed(graph.operands(node)) if v is not None and v.node not in state and v.node not in free)
+            operands = [v.node for v in reversed(graph.operands(node)) if v is not None and v.node not in state and v.node not in free]
+            stack.extend(sorted(operands, key=history.__getitem__))
     return order
 
 
