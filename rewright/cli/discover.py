@@ -26,8 +26,12 @@ def discover(
     max_ops: Annotated[int, typer.Option(min=1, max=6, help="Operations on a side at most.")] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that verify candidates.")] = 1,
     max_memory: Annotated[float, typer.Option(min=0.1, metavar="GIB", help="Memory for classes of terms; the rest goes to disk.")] = 4.0,
-    state: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep progress here; the same file goes on where a run stopped.")] = None,
-    rules: Annotated[str | None, typer.Option("-o", "--output", metavar="F", help="Write the rules: .py as Python, otherwise JSON.")] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep progress here; the same file goes on where a run stopped.")
+    ] = None,
+    rules: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="F", help="Write the rules: .py as Python, otherwise JSON.")
+    ] = None,
     json: Annotated[str | None, typer.Option(metavar="F", help="Write everything found as JSON; - is standard output.")] = None,
 ) -> int:
     """Enumerate small graphs that compute the same, keep what no kept rule derives, and prove it for every shape."""

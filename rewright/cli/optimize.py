@@ -9,6 +9,7 @@ import typer
 
 from rewright.cli.app import app
 from rewright.cli.console import BadInput, Exit, bad_input, messages, output, write
+from rewright.cli.loading import loaded, refusing_models
 from rewright.files import beside, json_text
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def optimize(
     except (NumericCheckError, EmissionDiffersError) as error:
         messages().print(f"rewright: {model}: nothing is handed out, because {error}")
         return Exit.REFUTED
-    show(result, console)
+    _show(result, console)
     if out is not None:
         _save(result.graph, out)
         console.print(f"written: {out}")
@@ -66,36 +67,26 @@ def optimize(
 
 
 def _optimised(model: str, **options: Any) -> Result:
-    import logging
-
-    import torch._logging
-
     from costs.devices import UnknownDeviceError
     from costs.kernels import UnknownPolicyError
     from costs.roofline import CostError
-    from graphs.capture import CaptureError
     from graphs.emit import EmitError
-    from graphs.load import LoadError, load_model
     from rewright.optimization import optimize as optimised
     from search.objective import UnknownObjectiveError
     from verifier.store import StoreError
 
-    # What torch.export warns of on its way to a refusal is in the one sentence of the refusal.
-    torch._logging.set_logs(all=logging.ERROR)
-    with bad_input(
-        LoadError, CaptureError, EmitError, CostError, StoreError, UnknownDeviceError, UnknownPolicyError, UnknownObjectiveError
-    ):
-        loaded = load_model(model)
-        with messages().status("searching") as status:
+    found = loaded(model)
+    unknown = (UnknownDeviceError, UnknownPolicyError, UnknownObjectiveError)
+    with refusing_models(), bad_input(EmitError, CostError, StoreError, *unknown), messages().status("searching") as status:
 
-            def tell(progress: Progress) -> None:
-                gone = f"{progress.seconds:.0f} of {progress.allowed:.0f} s"
-                status.update(f"searching: {gone}, {progress.candidates} graphs priced, best {progress.best}")
+        def tell(progress: Progress) -> None:
+            gone = f"{progress.seconds:.0f} of {progress.allowed:.0f} s"
+            status.update(f"searching: {gone}, {progress.candidates} graphs priced, best {progress.best}")
 
-            return optimised(loaded.program or loaded.module, loaded.example_inputs, progress=tell, **options)
+        return optimised(found.program or found.module, found.example_inputs, progress=tell, **options)
 
 
-def show(result: Result, console: Console) -> None:
+def _show(result: Result, console: Console) -> None:
     """Print the steps and the figures of a result."""
     from rewright.tables import step_table
 

@@ -202,6 +202,30 @@ def test_a_model_that_cannot_be_used(
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix) == ["models.py", "rules.py"]
 
 
+def test_a_model_is_shown_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "models.py").write_text(MODELS)
+    assert run(["show", "models.py:small", "--svg", "graph.svg", "--json", "graph.json"]) == 0
+    written = json.loads((tmp_path / "graph.json").read_text())
+    assert written["operators"] == {"Conv2d": 1, "BatchNorm": 1, "Relu": 1}
+    assert (written["opaque"], written["parameters"], written["kernels"]) == (0, 2 * 3 * 9 + 4 * 3, 3)
+    assert ElementTree.parse(tmp_path / "graph.svg").getroot().tag.endswith("svg")
+    assert "3 operators (0 opaque)" in capsys.readouterr().out
+
+
+def test_an_optimised_model_is_written_and_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "models.py").write_text(MODELS)
+    options = ["--kernels", "none", "--budget", "5", "-o", "small.pt2", "--report", "small.html", "--json", "small.json"]
+    assert run(["optimize", "models.py:small", *options]) == 0
+    written = json.loads((tmp_path / "small.json").read_text())
+    assert "FoldBatchNormIntoConvolution" in [step["rule"] for step in written["steps"]]
+    assert written["after"]["kernels"] < written["before"]["kernels"]
+    assert written["max_error"]["float64"] <= 1e-10
+    assert "FoldBatchNormIntoConvolution" in (tmp_path / "small.html").read_text()
+    capsys.readouterr()
+    assert run(["show", "small.pt2", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["kernels"] == written["after"]["kernels"]
+
+
 def test_a_damaged_store_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "certificates.sqlite").write_text("this is no database, and long enough to be read as one" * 100)
