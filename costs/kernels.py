@@ -69,7 +69,9 @@ class Kernel(NamedTuple):
     nodes: tuple[int, ...]
 
 
-REDUCING_FAMILIES = frozenset({"operators.reductions", "operators.softmax", "operators.normalisation", "operators.losses"})
+REDUCING_FAMILIES = frozenset(
+    f"operators.{family}" for family in ("extremes", "losses", "normalisation", "reductions", "softmax", "spreads")
+)
 """Modules of operators whose elements each fold a range of the operand's elements in one pass over memory."""
 
 
