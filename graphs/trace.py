@@ -211,11 +211,7 @@ def index_tensor(x: Any, index: Any) -> Any:
     """
     parts = list(index) if isinstance(index, tuple) else [index]
     if any(isinstance(part, (Proxy, torch.Tensor, list)) for part in parts):
-        declared = OPERATORS.get("Index")
-        if declared is None:
-            raise TraceError("indexing by a tensor is not covered")
-        operator, operands = declared.bind(x, parts)
-        return add_application(graph_of((x, parts)), operator, operands)
+        return _index_by_tensors(x, parts)
     consumed = sum(1 for part in parts if part is not None and part is not Ellipsis)
     rank = x.ndim
     if consumed > rank:
@@ -245,6 +241,21 @@ def index_tensor(x: Any, index: Any) -> Any:
     if None in parts:
         result = add_application(x.graph, OPERATORS["Reshape"](tuple(plain(size) for size in sizes)), [result])  # type: ignore[call-arg]
     return result
+
+
+def _index_by_tensors(x: Any, parts: list[Any]) -> Any:
+    """`x[parts]` where parts are tensors of positions and whole axes (`:` and `...`)."""
+    if any(part is Ellipsis for part in parts):
+        where = next(position for position, part in enumerate(parts) if part is Ellipsis)
+        parts[where : where + 1] = [slice(None)] * (x.ndim - len(parts) + 1)
+    if any(part is None or isinstance(part, int) or (isinstance(part, slice) and part != slice(None)) for part in parts):
+        raise TraceError("beside a tensor of positions only whole axes (`:`) may be indexed; slice, select or add axes first")
+    indices = [None if isinstance(part, slice) else torch.tensor(part) if isinstance(part, list) else part for part in parts]
+    try:
+        operator, operands = OPERATORS["Index"].bind(x, indices)
+    except Unsupported as error:
+        raise TraceError(f"indexing: {error}") from error
+    return add_application(graph_of((x, parts)), operator, operands)
 
 
 def _iterate(x: Any) -> Any:
