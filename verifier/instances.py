@@ -107,7 +107,6 @@ class Ground:
 
     def __init__(self, rule: type[Rule], case: Case, seed: int) -> None:
         self.rule, self.case, self.seed = rule, case, seed
-        self.added: list[Assignment] = []
 
     @cached_property
     def trace(self) -> TracedCase | Exception:
@@ -134,13 +133,9 @@ class Ground:
         return SizeModel([*signature.symbols, *stars], attributes, self.facts)
 
     @cached_property
-    def _drawn(self) -> list[Assignment]:
-        return self.model.pool(self.seed)
-
-    @property
     def pool(self) -> list[Assignment]:
-        """Assignments to draw from, the smallest first; those added by hand after them."""
-        return self._drawn + self.added
+        """Assignments to draw from, the smallest first."""
+        return self.model.pool(self.seed)
 
     def shapes(self, sizes: Assignment) -> dict[str, tuple[int, ...]] | None:
         """The shape of every tensor variable; None when a dim is negative or the tensors are too large."""
@@ -175,10 +170,16 @@ class Space:
         self.grounds = [Ground(rule, case, seed + position) for position, case in enumerate(chosen)]
         self.value_conditions = [c for c in rule.requires if not speaks_of_sizes(rule, c)]
 
-    @property
+    @cached_property
     def usable(self) -> list[Ground]:
         """The cases for which sizes were found."""
         return [ground for ground in self.grounds if ground.pool]
+
+    @cached_property
+    def places(self) -> list[tuple[Ground, Assignment]]:
+        """Every case with each of its sizes, the smallest first."""
+        found = [(ground, sizes) for ground in self.usable for sizes in ground.pool if ground.shapes(sizes) is not None]
+        return sorted(found, key=lambda place: place[0].model.weight(place[1])[:2])
 
     def dtypes(self, family: str) -> dict[str, str]:
         """A dtype for each tensor variable when its free float (or integer) dtype is `family`."""
@@ -354,16 +355,20 @@ def instances(draw: Any, space: Space, values: Sequence[str], families: Sequence
 
     `values` and `families` are the kinds of values and the dtypes to draw from; `plain` leaves layouts and sharing aside.
     """
-    grounds = space.usable
-    ground = grounds[draw(st.integers(0, len(grounds) - 1))]
-    sizes = ground.pool[draw(st.integers(0, len(ground.pool) - 1))]
-    kind = draw(st.sampled_from(list(values)))
-    family = draw(st.sampled_from(list(families)))
+    ground, sizes = space.places[draw(st.integers(0, len(space.places) - 1))]
+    ways = [(kind, family) for kind in values for family in families]
+    kind, family = ways[draw(st.integers(0, len(ways) - 1))] if len(ways) > 1 else ways[0]
     seed = draw(st.integers(0, 1 << 16))
-    if plain or not draw(st.booleans()):
+    variables = len(space.signature.tensors)
+    choice = 0 if plain else draw(st.integers(0, 4 * len(LAYOUTS) ** min(variables, 6) - 1))
+    if not choice:
         return space.build(ground, sizes, kind, family, seed)
-    layouts = [draw(st.sampled_from(LAYOUTS)) for _ in space.signature.tensors]
-    return space.build(ground, sizes, kind, family, seed, layouts, share=draw(st.integers(0, 3)))
+    share, choice = choice % 4, choice // 4
+    layouts = []
+    for _ in range(variables):
+        layouts.append(LAYOUTS[choice % len(LAYOUTS)])
+        choice //= len(LAYOUTS)
+    return space.build(ground, sizes, kind, family, seed, layouts, share)
 
 
 __all__ = ["FLOATS", "Ground", "INTEGERS", "Instance", "Space", "allowed_dtypes", "condition_holds", "elementwise", "instances"]

@@ -43,7 +43,7 @@ def run(function: Callable[..., Any], arguments: list[Any], seed: int = 0) -> Ou
 
     Raises: MemoryError when there is not enough.
     """
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
     outcome = Outcome(arguments=arguments)
     try:
         with warnings.catch_warnings():

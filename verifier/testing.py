@@ -178,11 +178,11 @@ def run_tests(
             failure = Failure(instance, difference, report.examples, time.monotonic() - started)
             break
     for position, stage in enumerate(wanted if wanted is not None else stages(space)):
-        if failure is not None or not space.usable:
+        if failure is not None or not space.places:
             break
         count = max(2, round(examples * stage.share))
         failure = search(space, stage, standard, count, seed + 1000 * position, deadline, report)
-    if failure is None and wanted is None and space.usable and time.monotonic() < deadline:
+    if failure is None and wanted is None and space.places and time.monotonic() < deadline:
         failure = _on_grids(space, standard, report)
     if failure is not None:
         failure.seconds = time.monotonic() - started
