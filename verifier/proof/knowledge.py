@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from fractions import Fraction
 
 from operators.expressions import (
     Atom,
@@ -31,6 +32,15 @@ class Index(Symbol):
     """An index variable, free (of the output element) or bound by a sum; no size or attribute has its name."""
 
 
+@dataclass(frozen=True)
+class Bound:
+    """Σ coefficient · element + constant `relation` 0 at every index, with relation one of >= > == !=; an element is named by its tensor."""
+
+    relation: str
+    coefficients: tuple[tuple[str, Fraction], ...]
+    constant: Fraction = Fraction(0)
+
+
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -43,9 +53,9 @@ class SplitNeeded(Exception):
 
 
 class Knowledge:
-    """Facts and what follows from them at a glance; `values` maps a tensor's name to what its elements are.
+    """Facts and what follows from them at a glance; `bounds` are what is known of tensors' elements.
 
-    `values` says `positive`, `nonnegative` or `nonzero`. `splits` maps an extent to the radix of its lower digit;
+    `values` maps a tensor's name to `positive`, `nonnegative` or `nonzero`. `splits` maps an extent to the radix of its lower digit;
     `nonzero` holds the keys of values that are known not to be zero; `assumptions` the guards under which an element is being computed.
     """
 
@@ -53,11 +63,12 @@ class Knowledge:
         self,
         facts: Iterable[Truth] = (),
         lower: Mapping[Symbol, int] | None = None,
-        values: Mapping[str, str] | None = None,
+        bounds: Sequence[Bound] = (),
         seconds: float = 10.0,
     ) -> None:
         self.lower: dict[Symbol, int] = dict(lower or {})
-        self.values = dict(values or {})
+        self.bounds = tuple(bounds)
+        self.values = _signs(self.bounds)
         self.facts: list[Formula] = []
         self.splits: dict[Expression, Dim] = {}
         self.deadline = time.monotonic() + seconds
@@ -132,13 +143,13 @@ class Knowledge:
         """value ≥ 1 at a glance."""
         return self.evidently_nonnegative(value - 1)
 
-    def proves(self, goal: Truth, assumptions: Iterable[Truth] = ()) -> bool:
-        """The goal follows from the facts and the assumptions."""
+    def proves(self, goal: Truth, assumptions: Iterable[Truth] = (), linear: bool = False) -> bool:
+        """The goal follows from the facts and the assumptions; with `linear`, by linear arithmetic alone (quick)."""
         if isinstance(goal, bool) and goal:
             return True
         if isinstance(goal, Comparison) and goal.relation == ">=" and self.evidently_nonnegative(goal.expression):
             return True
-        return self.solver.proves(goal, assumptions)
+        return self.solver.proves(goal, assumptions, linear)
 
     def digits_of(self, extent: Dim) -> Sequence[Dim]:
         """The extents of the digits in which an index over `extent` is written, by the splits asked for so far."""
@@ -158,6 +169,26 @@ class Knowledge:
     def wants_split(self, extent: Dim, radix: Dim) -> bool:
         """The split may be made and is not made yet."""
         return Expression.of(extent) not in self.splits and self.may_split(extent, radix)
+
+
+def _signs(bounds: Iterable[Bound]) -> dict[str, str]:
+    """Signs of single tensors' elements."""
+    signs: dict[str, str] = {}
+    for bound in bounds:
+        if len(bound.coefficients) != 1 or bound.relation == "==":
+            continue
+        ((name, coefficient),) = bound.coefficients
+        edge = -bound.constant / coefficient
+        sign = None
+        if bound.relation == "!=":
+            sign = "nonzero" if edge == 0 else None
+        elif coefficient > 0:
+            sign = "positive" if edge > 0 or (edge == 0 and bound.relation == ">") else "nonnegative" if edge == 0 else None
+        elif edge < 0 or (edge == 0 and bound.relation == ">"):
+            sign = "nonzero"
+        if sign is not None:
+            signs[name] = sign if name not in signs or signs[name] == sign else "positive" if "nonnegative" in (sign, signs[name]) else sign
+    return signs
 
 
 _current: ContextVar[Knowledge] = ContextVar("knowledge")

@@ -187,7 +187,7 @@ def _sharpest(limits: list[Limit], sign: int, given: Iterable[Formula]) -> list[
     if len(limits) == 1:
         return limits
     for limit in limits:
-        if all(current().proves(at_least_zero(sign * (limit[1] - other[1])), given) for other in limits):
+        if all(current().proves(at_least_zero(sign * (limit[1] - other[1])), given, linear=True) for other in limits):
             return [limit]
     return limits
 

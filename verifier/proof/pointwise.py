@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from operators.expressions import Formula
+from operators.expressions import Dim, Formula
 from verifier.proof.knowledge import current
 from verifier.proof.reductions import INFINITY, Largest
 from verifier.proof.signs import is_nonnegative, is_nonzero, is_positive
@@ -27,6 +27,7 @@ class Reals:
     def __init__(self, translation: Translation) -> None:
         self.integers, self.z3 = translation, translation.z3
         self._known: dict[str, Any] = {}
+        self._read: dict[str, dict[tuple[Dim, ...], Any]] = {}
 
     def value(self, value: Value) -> Any:
         """A sum."""
@@ -76,6 +77,7 @@ class Reals:
             return z3.ToReal(self.integers.atom(factor.atom))
         unknown = self._unknown(factor.key)
         if isinstance(factor, Read):
+            self._read.setdefault(factor.tensor, {})[factor.index] = unknown
             known = current().values.get(factor.tensor)
             if factor.kind == "bool":
                 learn(z3.Or(unknown == 0, unknown == 1))
@@ -88,6 +90,23 @@ class Reals:
         elif isinstance(factor, Function):
             return self._define_function(factor, unknown)
         return unknown
+
+    def learn_bounds(self) -> None:
+        """What is known of the elements that were read, wherever all tensors of a bound are read at one index."""
+        for bound in current().bounds:
+            names = [name for name, _ in bound.coefficients]
+            places = dict.fromkeys(index for name in names for index in self._read.get(name, {}) if index)
+            for place in places or {(): None}:
+                total = self.number(bound.constant)
+                for name, coefficient in bound.coefficients:
+                    read = self._read.get(name, {})
+                    element = read.get(place, read.get(()))
+                    if element is None:
+                        break
+                    total = total + self.number(coefficient) * element
+                else:
+                    relations = {">=": total >= 0, ">": total > 0, "==": total == 0, "!=": total != 0}
+                    self.integers.constraints.append(relations[bound.relation])
 
     def _define_largest(self, factor: Largest, unknown: Any) -> None:
         if any(a.bound or a.guards for a in factor.alternatives):
@@ -152,7 +171,9 @@ def is_zero(value: Value, guards: Guards, comparison: Any = None) -> bool:
 
     def statements(t: Translation) -> list[Any]:
         reals = Reals(t)
-        return [t.formula(g) for g in guards] + [reals.value(value) != 0]
+        difference = reals.value(value)
+        reals.learn_bounds()
+        return [t.formula(g) for g in guards] + [difference != 0]
 
     return current().solver.unsatisfiable(statements)
 

@@ -14,7 +14,7 @@ from operators.operator import collecting_obligations
 from verifier.proof.algebra import Symbolic, _value
 from verifier.proof.compare import Comparison_, missing_split
 from verifier.proof.facts import Contradiction, attribute_facts, size_factors, size_facts, solved, with_sizes
-from verifier.proof.knowledge import Index, Knowledge, SplitNeeded, below_quotients, knowing
+from verifier.proof.knowledge import Bound, Index, Knowledge, SplitNeeded, below_quotients, knowing
 from verifier.proof.solver import OutOfTime
 from verifier.proof.terms import Value
 from verifier.proof.unfold import Unfolded
@@ -77,15 +77,15 @@ def prove_elements(
     left: Element,
     right: Element,
     facts: Iterable[Truth] = (),
-    values: Mapping[str, str] | None = None,
+    bounds: Sequence[Bound] = (),
     timeout: float = 10.0,
 ) -> Proof:
     """Whether left(index) = right(index) at every index of the shape, for all sizes that satisfy the facts.
 
-    Symbols of the shape are sizes ≥ 0. `values` maps tensors' names to `positive`, `nonnegative` or `nonzero`.
+    Symbols of the shape are sizes ≥ 0; `bounds` are what is known of tensors' elements.
     """
     known = [*facts, *(at_least_zero(Expression.of(s)) for dim in shape if isinstance(dim, Expression) for s in dim.symbols)]
-    return _Attempts(lambda: [Output(tuple(map(plain, shape)), left, right)], known, values or {}, timeout).run(lambda knowledge: "")
+    return _Attempts(lambda: [Output(tuple(map(plain, shape)), left, right)], known, bounds, timeout).run(lambda knowledge: "")
 
 
 @dataclass
@@ -94,7 +94,7 @@ class _Attempts:
 
     outputs: Callable[[], Sequence[Output]]
     facts: Sequence[Truth]
-    values: Mapping[str, str]
+    bounds: Sequence[Bound]
     timeout: float
     begin: float = field(default_factory=time.monotonic)
     factors: Collection[Symbol] = ()
@@ -129,7 +129,7 @@ class _Attempts:
         return Proof(PROVED, 0.0, forms=tuple(forms))
 
     def _knowledge(self, facts: Sequence[Truth]) -> Knowledge:
-        return Knowledge(facts, values=self.values, seconds=self.timeout - (time.monotonic() - self.begin))
+        return Knowledge(facts, bounds=self.bounds, seconds=self.timeout - (time.monotonic() - self.begin))
 
     def _output(self, position: int, facts: Sequence[Truth], splits: dict[Expression, Dim]) -> tuple[NormalForms, bool, tuple[str, ...]]:
         for _ in range(24):
@@ -178,14 +178,14 @@ def prove(
     left: Graph,
     right: Graph,
     facts: Iterable[Truth] = (),
-    values: Mapping[str, str] | None = None,
+    bounds: Sequence[Bound] = (),
     owed: Iterable[Truth] = (),
     timeout: float = 10.0,
 ) -> Proof:
     """Whether two graphs over inputs of the same names are equal, for all sizes that satisfy the facts.
 
     Facts include what the left graph's operators require of sizes; `owed` is what the right graph's require, and is proved.
-    `values` maps inputs' names to `positive`, `nonnegative` or `nonzero`.
+    `bounds` are what is known of inputs' elements.
     """
     begin = time.monotonic()
     given = [*facts, *size_facts(left), *attribute_facts(left)]
@@ -204,7 +204,7 @@ def prove(
             return _shapes_differ(left, right, sizes, knowledge) or _owed([*owed, *size_facts(right)], sizes, knowledge)
 
     with collecting_obligations():
-        return _Attempts(outputs, remaining, values or {}, timeout, begin, size_factors(left)).run(missing)
+        return _Attempts(outputs, remaining, bounds, timeout, begin, size_factors(left)).run(missing)
 
 
 def _shapes_differ(left: Graph, right: Graph, sizes: dict[Atom, Dim], knowledge: Knowledge) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 from operators.expressions import (
@@ -20,7 +21,7 @@ from operators.expressions import (
     negate,
     substitute_formula,
 )  # fmt: skip
-from verifier.proof.guards import bounds_of, simplified
+from verifier.proof.guards import simplified
 from verifier.proof.knowledge import Index, current
 from verifier.proof.normalise import by_cases, one_point
 from verifier.proof.terms import (
@@ -256,15 +257,14 @@ def is_inhabited(indices: Sequence[Index], about: Iterable[Formula], given: Iter
 def _has_value(index: Index, guards: list[Formula], given: tuple[Formula, ...]) -> bool:
     limits: list[Dim] = []
     for guard in guards:
-        if isinstance(guard, Comparison):
-            low, high = bounds_of([guard]).get(index, (None, None))
-            limits += [limit for limit in (low, high) if limit is not None]
+        coefficient = guard.expression.terms.get((index,), 0) if isinstance(guard, Comparison) else 0
+        if isinstance(guard, Comparison) and abs(coefficient) == 1:
+            rest = guard.expression - coefficient * Expression.of(index)
+            if not isinstance(rest, Expression) or index not in rest.symbols:
+                limits.append(-rest if coefficient == 1 else rest)
     candidates = list(dict.fromkeys([*limits, 0, 1]))
     ways = [all_of(*(substitute_formula(guard, {index: choice}) for guard in guards)) for choice in candidates]
-    knowledge = current()
-    return any(way is True or (isinstance(way, Formula) and knowledge.proves(way, given)) for way in ways) or knowledge.proves(
-        any_of(*ways), given
-    )
+    return current().proves(any_of(*ways), given, linear=True)
 
 
 def _mentions(dim: Dim, indices: Iterable[Symbol]) -> bool:
@@ -285,23 +285,54 @@ def _pulled_out(alternatives: list[Alternative]) -> Value:
     if addend.terms:
         outside = Value({product.renamed(): coefficient for product, coefficient in addend.terms.items()})
         return outside + _pulled_out([Alternative(a.bound, a.guards, a.value - addend) for a in alternatives])
-    monotone = _common_function(alternatives)
-    if monotone is not None:
-        inner = [Alternative(a.bound, a.guards, a.value.factor.arguments[0]) for a in alternatives if isinstance(a.value.factor, Function)]
-        return monotone(_with_outer_guards(inner))
+    for sign in (1, -1):
+        signed = [Alternative(a.bound, a.guards, a.value.scaled(Fraction(sign))) for a in alternatives]
+        monotone = _common_function(signed)
+        if monotone is not None:
+            inner = [
+                Alternative(a.bound, a.guards, a.value.factor.arguments[0].scaled(Fraction(sign)))
+                for a in signed
+                if isinstance(a.value.factor, Function)
+            ]
+            return monotone(_with_outer_guards(inner).scaled(Fraction(sign))).scaled(Fraction(sign))
+    dual = _minimum_inside(alternatives)
+    if dual is not None:
+        return dual
     certain = any(is_inhabited(a.bound, a.guards) for a in alternatives if all(formula_symbols(g) & set(a.bound) for g in a.guards))
     content = common_content([a.value for a in alternatives], bound, factor_is_nonnegative if certain else factor_is_positive)
     if content.is_one:
         return Value.of(Largest(alternatives))
     rest = [Alternative(a.bound, a.guards, content.taken_out_of(a.value)) for a in alternatives]
-    return content.value() * Value.of(Largest(rest))
+    return content.value() * _gathered(rest)
+
+
+def _minimum_inside(alternatives: list[Alternative]) -> Value | None:
+    """max(a, min over i of xᵢ) as min over i of max(a, xᵢ), over a set that is not empty."""
+    if any(a.bound or a.guards for a in alternatives) or len(alternatives) < 2:
+        return None
+    for a in alternatives:
+        for product, coefficient in a.value.terms.items():
+            factor = Value.of(product).factor
+            if coefficient >= 0 or not isinstance(factor, Largest) or not all(x.bound for x in factor.alternatives):
+                continue
+            if not any(is_inhabited(x.bound, x.guards) for x in factor.alternatives):
+                continue
+            rest = a.value - Value({product: coefficient})
+            others = [other for other in alternatives if other is not a]
+            inside = []
+            for one in factor.alternatives:
+                x = one.apart()
+                value = largest([*others, Alternative((), frozenset(), rest + x.value.scaled(coefficient))])
+                inside.append(Alternative(x.bound, x.guards, -value))
+            return -largest(inside)
+    return None
 
 
 _INCREASING = frozenset({"exp", "log", "sqrt", "sigmoid", "atan", "floor", "trunc", "round"})
 
 
 def _common_function(alternatives: Sequence[Alternative]) -> Rebuild | None:
-    """The increasing function of which every alternative is a value: max f(x) = f(max x), over a set that is not empty."""
+    """The increasing function of which every alternative is a value: max f(x) = f(max x), max −f(x) = −f(−max −x), over a set that is not empty."""
     factors = [a.value.factor for a in alternatives]
     if not all(isinstance(f, Function) and f.name in _INCREASING for f in factors) or len({getattr(f, "name", "") for f in factors}) != 1:
         return None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 
 from operators.expressions import Expression, Formula, at_least_zero
-from verifier.proof.guards import bounds_of
 from verifier.proof.knowledge import current
-from verifier.proof.reductions import Largest
+from verifier.proof.reductions import Largest, is_inhabited
 from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value
 
 POSITIVE_FUNCTIONS = frozenset({"exp", "sigmoid"})
@@ -19,7 +19,7 @@ def factor_is_nonnegative(factor: Factor, guards: Iterable[Formula] = ()) -> boo
     if isinstance(factor, Read):
         return factor.idempotent or current().values.get(factor.tensor) in ("nonnegative", "positive")
     if isinstance(factor, Size):
-        return current().proves(at_least_zero(Expression.of(factor.atom)), guards)
+        return current().proves(at_least_zero(Expression.of(factor.atom)), guards, linear=True)
     if isinstance(factor, Function):
         if factor.name in POSITIVE_FUNCTIONS or factor.name in NONNEGATIVE_FUNCTIONS:
             return True
@@ -39,7 +39,7 @@ def factor_is_positive(factor: Factor, guards: Iterable[Formula] = ()) -> bool:
     if isinstance(factor, Read):
         return current().values.get(factor.tensor) == "positive"
     if isinstance(factor, Size):
-        return current().proves(at_least_zero(Expression.of(factor.atom) - 1), guards)
+        return current().proves(at_least_zero(Expression.of(factor.atom) - 1), guards, linear=True)
     if isinstance(factor, Function):
         if factor.name in POSITIVE_FUNCTIONS:
             return True
@@ -72,30 +72,48 @@ def _product_is_positive(product: Product, guards: Iterable[Formula]) -> bool:
         return False
     if not product.guards:
         return True
-    from operators.expressions import Comparison
+    return is_inhabited(product.bound, product.guards, guards)
 
-    simple = [g for g in product.guards if isinstance(g, Comparison)]
-    bounds = bounds_of(simple)
-    if len(simple) != len(product.guards) or len(simple) != 2 * len(product.bound):
-        return False
-    for index in product.bound:
-        low, high = bounds.get(index, (None, None))
-        if low is None or high is None or any(isinstance(b, Expression) and b.symbols & set(product.bound) for b in (low, high)):
-            return False
-        if not current().proves(at_least_zero(high - low), guards):
-            return False
-    return True
+
+def _follows_from_a_bound(value: Value, strict: bool) -> bool:
+    """The value is a positive multiple of what a condition says is ≥ 0 (or > 0), plus something not negative."""
+    for bound in current().bounds:
+        if bound.relation not in (">=", ">") or (strict and bound.relation != ">"):
+            continue
+        wanted = dict(bound.coefficients)
+        found: dict[str, Fraction] = {}
+        places = set()
+        for product, coefficient in value.terms.items():
+            factor = Value.of(product).factor
+            if product.is_number:
+                found[""] = coefficient
+            elif isinstance(factor, Read) and factor.tensor in wanted and factor.tensor not in found:
+                found[factor.tensor] = coefficient
+                places.update([factor.index] if factor.index else [])
+            else:
+                found["?"] = coefficient
+        constant = found.pop("", Fraction(0))
+        if found.keys() != wanted.keys() or len(places) > 1:
+            continue
+        scales = {found[name] / wanted[name] for name in wanted}
+        if len(scales) == 1 and min(scales) > 0 and constant >= min(scales) * bound.constant:
+            return True
+    return False
 
 
 def is_nonnegative(value: Value, guards: Iterable[Formula] = ()) -> bool:
     """The value is ≥ 0 wherever it is defined."""
     given = tuple(guards)
+    if current().bounds and _follows_from_a_bound(value, strict=False):
+        return True
     return all(coefficient > 0 and _product_is_nonnegative(product, given) for product, coefficient in value.terms.items())
 
 
 def is_positive(value: Value, guards: Iterable[Formula] = ()) -> bool:
     """The value is > 0 wherever it is defined."""
     given = tuple(guards)
+    if current().bounds and _follows_from_a_bound(value, strict=True):
+        return True
     return is_nonnegative(value, given) and any(_product_is_positive(product, given) for product in value.terms)
 
 

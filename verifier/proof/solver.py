@@ -128,18 +128,19 @@ class Solver:
         self.deadline = deadline
         self.milliseconds = milliseconds
         self.queries = 0
-        self._answers: dict[tuple[frozenset[Truth], Truth], bool] = {}
+        self._answers: dict[tuple[frozenset[Truth], Truth, bool], bool] = {}
 
-    def proves(self, goal: Truth, assumptions: Iterable[Truth] = ()) -> bool:
-        """The goal follows from the facts and the assumptions, for all integers."""
+    def proves(self, goal: Truth, assumptions: Iterable[Truth] = (), linear: bool = False) -> bool:
+        """The goal follows from the facts and the assumptions, for all integers; with `linear`, by linear arithmetic alone."""
         if isinstance(goal, bool) and goal:
             return True
         given = frozenset(assumptions)
         if goal in given:
             return True
-        question = (given, goal)
+        question = (given, goal, linear)
         if question not in self._answers:
-            self._answers[question] = self.unsatisfiable(lambda t: [t.formula(f) for f in given] + [t.formula(negate(goal))])
+            asked = lambda t: [t.formula(f) for f in given] + [t.formula(negate(goal))]  # noqa: E731
+            self._answers[question] = self.unsatisfiable(asked, linear)
         return self._answers[question]
 
     def contradictory(self, assumptions: Iterable[Truth]) -> bool:
