@@ -15,7 +15,7 @@ import torch
 
 from verifier.instances import FLOATS, INTEGERS, Ground, Instance, Space
 from verifier.sizes import Assignment
-from verifier.values import EXTREME, ORDINARY, draw_number, modest, special_numbers
+from verifier.values import EXTREME, ORDINARY, SPECIAL, draw_number, modest, special_numbers
 
 _MOST_POINTS = 8192
 
@@ -29,7 +29,7 @@ def grids(space: Space, extreme: bool, attribute_draws: int = 4) -> Iterator[Ins
     found = _one_shape(space)
     if found is None:
         return
-    ground, sizes, name = found
+    ground, sizes, name, axis = found
     free = [v.name for v in space.signature.tensors]
     for family in space.families:
         if family == "float64" and len(space.families) > 1:
@@ -45,7 +45,11 @@ def grids(space: Space, extreme: bool, attribute_draws: int = 4) -> Iterator[Ins
             source = random.Random(space.seed + draw)
             reals = {real: draw_number(EXTREME if extreme and draw % 2 else ORDINARY, source) for real in instance.reals}
             shape = next(iter(instance.tensors.values())).shape
-            filled = {n: _filled(t, column, shape, points) for (n, t), column in zip(instance.tensors.items(), columns, strict=True)}
+            kinds = space.kinds(SPECIAL)
+            filled = {
+                n: _filled(t, column if kinds[n] == SPECIAL else torch.arange(points) % 5 - 2, shape, axis)
+                for (n, t), column in zip(instance.tensors.items(), columns, strict=True)
+            }
             made = replace(instance, sizes=sizes | {name: points}, tensors=filled, reals=reals, layouts={}, shared={})
             kept = _admitted(space, made)
             if kept is not None:
@@ -93,8 +97,8 @@ def interesting_integers(dtype: torch.dtype) -> list[int]:
     return list(dict.fromkeys(n for n in near if info.min <= n <= info.max))
 
 
-def _filled(tensor: torch.Tensor, column: torch.Tensor, shape: torch.Size, points: int) -> torch.Tensor:
-    axis = list(shape).index(1) if 1 in shape else 0
+def _filled(tensor: torch.Tensor, column: torch.Tensor, shape: torch.Size, axis: int) -> torch.Tensor:
+    points = column.numel()
     long = [points if position == axis else size for position, size in enumerate(shape)]
     if tensor.dtype == column.dtype or tensor.is_floating_point():
         return column.to(tensor.dtype).reshape(long)
@@ -123,8 +127,8 @@ def _admitted(space: Space, instance: Instance) -> Instance | None:
     return replace(instance, tensors={n: t.index_select(axis, keep.nonzero().flatten()) for n, t in instance.tensors.items()})
 
 
-def _one_shape(space: Space) -> tuple[Ground, Assignment, str] | None:
-    """A case, sizes of one, and a dim that stretches every tensor alike."""
+def _one_shape(space: Space) -> tuple[Ground, Assignment, str, int] | None:
+    """A case, sizes of one, a dim that stretches every tensor alike, and the axis along which it does."""
     for ground in space.usable:
         sizes = next((s for s in ground.pool if all(v == 1 for n, v in s.items() if n not in ground.model.attributes)), None)
         if sizes is None:
@@ -135,7 +139,7 @@ def _one_shape(space: Space) -> tuple[Ground, Assignment, str] | None:
             stretched = sizes | {name: 7}
             shapes = ground.shapes(stretched) if ground.model.admits(stretched) else None
             if shapes and len(set(shapes.values())) == 1 and sorted(next(iter(shapes.values())))[-1:] == [7] and ground.model.admits(sizes | {name: 4099}):
-                return ground, sizes, name
+                return ground, sizes, name, list(next(iter(shapes.values()))).index(7)
     return None
 
 
