@@ -287,6 +287,7 @@ class PointwiseConvolutionIsBatchedDot(XlaRule):
     """A convolution whose kernel covers τ and has size 1 along σ is a matrix product per position of σ."""
 
     identifier = "conv/rule03"
+    requires = [Requires("there are input channels (PyTorch's convolution of none has no output channels either)", lambda f: f >= 1)]
 
     def pattern(x: Float[Tensor, "b f t n"], weight: Float[Tensor, "o f t 1"]) -> Any:
         return F.conv2d(x, weight)
