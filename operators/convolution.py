@@ -95,6 +95,11 @@ class Convolution(ConvolutionBase):
         )
         require(
             self,
+            all_of(at_least_zero(per_group - 1), at_least_zero(out_channels - 1)),
+            f"there must be input and output channels, as torch's kernels demand, got {weight}",
+        )
+        require(
+            self,
             equal(out_channels % self.groups, 0),
             f"output channels must be a multiple of groups, got {out_channels} and {self.groups}",
         )
