@@ -263,7 +263,7 @@ class ChoiceByAllTrue(Rule):
     trainable = True
 
     def pattern(x: Shaped, y: Shaped):
-        return torch.where(torch.ones(x.shape, dtype=torch.bool), x, y)
+        return torch.where(torch.ones_like(x, dtype=torch.bool), x, y)
 
     def replacement(x, y):
         return x
@@ -277,7 +277,7 @@ class ChoiceByAllFalse(Rule):
     trainable = True
 
     def pattern(x: Shaped, y: Shaped):
-        return torch.where(torch.zeros(x.shape, dtype=torch.bool), x, y)
+        return torch.where(torch.zeros_like(x, dtype=torch.bool), x, y)
 
     def replacement(x, y):
         return y

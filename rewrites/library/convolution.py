@@ -18,6 +18,7 @@ Kernels = Weight[Float[Tensor, "groups*o c kh kw"]]
 PerOutput = Weight[Float[Tensor, "groups*o"]]
 PerInput = Weight[Float[Tensor, "groups*c"]]
 
+recombined = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
 running_statistics = Requires("the batch norm uses running statistics", lambda training: training == False)  # noqa: E712
 no_padding = Requires("the convolution does not pad, so that every tap reads the input", lambda padding: padding == (0, 0))
 
@@ -40,7 +41,7 @@ class FoldBatchNormIntoConvolution(Rule):
     """An inference-mode batch norm after a convolution is that convolution with scaled kernels and a shifted bias."""
 
     source = "Ioffe and Szegedy 2015, section 3.1"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = recombined
     requires = [running_statistics]
 
     def pattern(x: Image, weight: Kernels, bias: PerOutput, gamma: PerOutput, beta: PerOutput, mean: PerOutput, var: PerOutput,
@@ -57,7 +58,7 @@ class FoldBatchNormIntoConvolution1d(Rule):
     """An inference-mode batch norm after a one-dimensional convolution is that convolution with scaled kernels and a shifted bias."""
 
     source = "Ioffe and Szegedy 2015, section 3.1"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = recombined
     requires = [running_statistics]
 
     def pattern(x: Float[Tensor, "n groups*c l"], weight: Weight[Float[Tensor, "groups*o c k"]], bias: PerOutput, gamma: PerOutput,
@@ -75,7 +76,7 @@ class FoldBatchNormIntoTransposedConvolution(Rule):
     """An inference-mode batch norm after a transposed convolution scales that convolution's kernels per output channel."""
 
     source = "Ioffe and Szegedy 2015, section 3.1, with the weight layout [in, out, kh, kw] of transposed convolutions"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = recombined
     requires = [
         running_statistics,
         Requires("there is one group, so that the second axis of the weight is all output channels", lambda groups: groups == 1),
@@ -101,7 +102,7 @@ class FoldBatchNormBeforeConvolution(Rule):
     """An inference-mode batch norm before an unpadded convolution scales its kernels per input channel and shifts its bias."""
 
     source = "Markus 2018, 'Fusing batch normalization and convolution'; derived from linearity"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = recombined
     requires = [running_statistics, no_padding]
 
     def pattern(x: Image, weight: Kernels, bias: PerOutput, gamma: PerInput, beta: PerInput, mean: PerInput, var: PerInput,
@@ -119,7 +120,7 @@ class FoldOutputScaleIntoConvolution(Rule):
     """Scaling a convolution's output channels scales its kernels and its bias."""
 
     source = "linearity of convolution in its kernels"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = recombined
     trainable = True
 
     def pattern(x: Image, weight: Kernels, bias: PerOutput, scale: Weight[Float[Tensor, "groups*o 1 1"]],
@@ -134,6 +135,7 @@ class FoldOutputShiftIntoConvolution(Rule):
     """Shifting a convolution's output channels shifts its bias."""
 
     source = "linearity of convolution in its bias"
+    equality = recombined
     trainable = True
 
     def pattern(x: Image, weight: Kernels, bias: PerOutput, shift: Weight[Float[Tensor, "groups*o 1 1"]],
@@ -148,7 +150,7 @@ class FoldInputScaleIntoConvolution(Rule):
     """Scaling a convolution's input channels scales its kernels per input channel, whatever the padding."""
 
     source = "linearity of convolution in its input; padding is of zeros, which scaling keeps"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = recombined
     trainable = True
 
     def pattern(x: Image, scale: Weight[Float[Tensor, "groups*c 1 1"]], weight: Kernels, bias: PerOutput,
@@ -163,7 +165,7 @@ class FoldInputShiftIntoConvolution(Rule):
     """Shifting the input channels of an unpadded convolution shifts its bias by the shift summed over the taps."""
 
     source = "linearity of convolution in its input"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = recombined
     requires = [no_padding]
     trainable = True
 
@@ -180,7 +182,7 @@ class FoldInputStandardisationIntoConvolution(Rule):
     """Standardising the input channels, (x − mean) / deviation, folds into an unpadded convolution."""
 
     source = "linearity of convolution in its input; a padded convolution would pad with zeros after, not before, the shift"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = recombined
     requires = [no_padding]
 
     def pattern(x: Image, mean: Weight[Float[Tensor, "groups*c 1 1"]], deviation: Weight[Float[Tensor, "groups*c 1 1"]],
@@ -197,6 +199,7 @@ class FoldPaddingIntoConvolution(Rule):
     """Padding the input with zeros, as much on opposite sides, is more padding of the convolution."""
 
     source = "ONNX Runtime, PadFusion"
+    equality = recombined
     requires = [
         Requires("rows are added, not cropped", lambda rows: rows >= 0),
         Requires("columns are added, not cropped", lambda columns: columns >= 0),
@@ -216,7 +219,7 @@ class EnlargeKernels(Rule):
     """A ring of zeros around the kernels, with as much more padding, changes nothing."""
 
     source = "Jia et al. 2019 (TASO), section 2; Ding et al. 2021 (RepVGG), section 3.3"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = recombined
     trainable = True
 
     def pattern(x: Image, weight: Kernels, bias: PerOutput, stride: Pair, padding: Pair, dilation: Pair, groups: int):
@@ -231,7 +234,7 @@ class EnlargeKernelHeight(Rule):
     """A row of zeros above and below the kernels, with as much more padding, changes nothing."""
 
     source = "Ding et al. 2019 (ACNet), section 3.2"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = recombined
     trainable = True
 
     def pattern(x: Image, weight: Kernels, bias: PerOutput, stride: Pair, padding: Pair, dilation: Pair, groups: int):
@@ -245,7 +248,7 @@ class EnlargeKernelWidth(Rule):
     """A column of zeros left and right of the kernels, with as much more padding, changes nothing."""
 
     source = "Ding et al. 2019 (ACNet), section 3.2"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = recombined
     trainable = True
 
     def pattern(x: Image, weight: Kernels, bias: PerOutput, stride: Pair, padding: Pair, dilation: Pair, groups: int):

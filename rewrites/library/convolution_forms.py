@@ -16,6 +16,7 @@ Image = Float[Tensor, "n c h w"]
 Pointwise = Weight[Float[Tensor, "o c 1 1"]]
 PerOutput = Weight[Float[Tensor, "o"]]
 
+recombined = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
 no_padding = Requires("the convolution does not pad, so that the inner bias reaches every tap", lambda padding: padding == (0, 0))
 
 
@@ -36,6 +37,10 @@ class LinearOverChannelsAsConvolution(Rule):
     """A linear layer over the channels of an image, brought last and back, is a 1x1 convolution."""
 
     source = "Lin et al. 2014 (Network in Network), section 3.1"
+    requires = [
+        Requires("there are channels, as a convolution demands", lambda c, o: c >= 1 and o >= 1),
+        Requires("there are positions, as a convolution demands", lambda h, w: h >= 1 and w >= 1),
+    ]
     trainable = True
 
     def pattern(x: Image, weight: Weight[Float[Tensor, "o c"]], bias: PerOutput):
@@ -89,6 +94,10 @@ class LinearOfFlattenedImageAsConvolution(Rule):
     """A linear layer of a flattened image is a convolution whose kernels are as large as the image."""
 
     source = "Long et al. 2015 (fully convolutional networks), section 3.1"
+    requires = [
+        Requires("there are channels, as a convolution demands", lambda c, o: c >= 1 and o >= 1),
+        Requires("there are positions, as a convolution demands", lambda h, w: h >= 1 and w >= 1),
+    ]
     trainable = True
 
     def pattern(x: Image, weight: Weight[Float[Tensor, "o c*h*w"]], bias: PerOutput):
@@ -103,6 +112,7 @@ class ConvolutionThenPointwiseIsOneConvolution(Rule):
     """A convolution followed by a 1x1 convolution is one convolution by the composed kernels."""
 
     source = "composition of linear maps; Ding et al. 2021 (Diverse Branch Block), transform III"
+    equality = recombined
     trainable = True
 
     def pattern(x: Image, weight: Weight[Float[Tensor, "m c kh kw"]], bias: Weight[Float[Tensor, "m"]],
@@ -120,6 +130,7 @@ class UnbiasedPointwiseThenConvolutionIsOneConvolution(Rule):
     """A 1x1 convolution without bias followed by a convolution is one convolution, even padded: it keeps zeros zero."""
 
     source = "composition of linear maps; Ding et al. 2021 (Diverse Branch Block), transform III"
+    equality = recombined
     trainable = True
 
     def pattern(x: Image, inner: Weight[Float[Tensor, "m c 1 1"]], weight: Weight[Float[Tensor, "o m kh kw"]], bias: PerOutput,
@@ -135,6 +146,7 @@ class PointwiseThenConvolutionIsOneConvolution(Rule):
     """A 1x1 convolution followed by an unpadded convolution is one convolution whose bias absorbs the inner bias."""
 
     source = "composition of linear maps; Ding et al. 2021 (Diverse Branch Block), transform III"
+    equality = recombined
     requires = [no_padding]
     trainable = True
 
@@ -165,7 +177,7 @@ class GroupedConvolutionAsDense(Rule):
     """A grouped convolution is a dense convolution whose kernels are zero outside the blocks of the groups."""
 
     source = "definition of groups; Ding et al. 2021 (RepVGG), section 3.3"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = recombined
     trainable = True
 
     def pattern(x: Float[Tensor, "n groups*c h w"], weight: Weight[Float[Tensor, "groups*o c kh kw"]],
@@ -199,6 +211,7 @@ class ConvolutionOfScaledInput(Rule):
     """A scalar factor moves through a convolution without bias."""
 
     source = "linearity of convolution in its input"
+    equality = recombined
     trainable = True
     bidirectional = True
 
@@ -214,6 +227,7 @@ class ScalarFactorOfConvolution(Rule):
     """A scalar factor of a convolution scales its kernels and its bias."""
 
     source = "linearity of convolution in its kernels"
+    equality = recombined
     trainable = True
 
     def pattern(x: Float[Tensor, "n groups*c h w"], weight: Weight[Float[Tensor, "groups*o c kh kw"]],
@@ -229,6 +243,7 @@ class TransposedConvolutionAsConvolution(Rule):
     """A transposed convolution of stride 1 is a convolution by the flipped kernels with their axes exchanged."""
 
     source = "Dumoulin and Visin 2016, section 4.2"
+    equality = recombined
     requires = [
         Requires(
             "the padding leaves the convolution's own padding not negative",
@@ -296,6 +311,8 @@ class AveragePoolAsConvolution(Rule):
     """An unpadded average pool is a depthwise convolution by constant kernels."""
 
     source = "Ding et al. 2021 (Diverse Branch Block), transform V"
+    equality = recombined
+    requires = [Requires("there is a channel, as a convolution demands", lambda c: c >= 1)]
 
     def pattern(x: Image, kernel: Pair, stride: Pair):
         return F.avg_pool2d(x, kernel, stride)

@@ -17,6 +17,7 @@ Image = Float[Tensor, "n groups*c h w"]
 Kernels = Float[Tensor, "groups*o c kh kw"]
 PerOutput = Float[Tensor, "groups*o"]
 
+recombined = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
 one_group = Requires("there is one group, so that every output channel sees every input channel", lambda groups: groups == 1)
 
 
@@ -24,6 +25,7 @@ class AddConvolutionsOfOneInput(Rule):
     """The sum of two convolutions of one input, with kernels of one size, is one convolution by the sum of the kernels."""
 
     source = "Ding et al. 2021 (RepVGG), section 3.3; TASO"
+    equality = recombined
     trainable = True
 
     def pattern(x: Image, v: Kernels, a: PerOutput, w: Kernels, b: PerOutput, stride: Pair, padding: Pair, dilation: Pair, groups: int):
@@ -38,6 +40,7 @@ class AddConvolutionsOfOneKernel(Rule):
     """The sum of convolutions of two inputs by the same kernels is one convolution of the sum."""
 
     source = "linearity of convolution in its input; TASO"
+    equality = recombined
     trainable = True
 
     def pattern(x: Image, y: Image, w: Kernels, a: PerOutput, b: PerOutput, stride: Pair, padding: Pair, dilation: Pair, groups: int):
@@ -52,6 +55,7 @@ class AddConvolutionsAsOneOverChannels(Rule):
     """The sum of convolutions of two inputs is one convolution of the inputs stacked along the channels."""
 
     source = "TASO; block form of a sum over input channels"
+    equality = recombined
     requires = [one_group]
     trainable = True
 
@@ -68,6 +72,7 @@ class ConvolutionOfConcatenatedChannels(Rule):
     """A convolution of inputs stacked along the channels is the sum of convolutions by the two parts of the kernels."""
 
     source = "TASO; block form of a sum over input channels"
+    equality = recombined
     requires = [one_group]
     trainable = True
 
@@ -184,7 +189,7 @@ class IdentityBesideConvolution(Rule):
     """An identity branch beside a convolution that keeps the shape is a 1x1 convolution by the unit matrix."""
 
     source = "Ding et al. 2021 (RepVGG), section 3.3"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+    equality = recombined
 
     def pattern(x: Float[Tensor, "n c h w"], w: Weight[Float[Tensor, "c c kh kw"]], b: Weight[Float[Tensor, "c"]],
                 padding: Pair, dilation: Pair, groups: int):  # fmt: skip

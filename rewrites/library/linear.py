@@ -11,6 +11,8 @@ from torch import Tensor
 
 from rewrites import Change, Equality, Rule, Weight
 
+recombined = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
+
 Matrix = Weight[Float[Tensor, "n k"]]
 PerRow = Weight[Float[Tensor, "n"]]
 Rows = Float[Tensor, "*s k"]
@@ -20,6 +22,7 @@ class MatMulAssociates(Rule):
     """Products of matrices may be bracketed either way."""
 
     source = "linear algebra; TASO"
+    equality = recombined
     trainable = True
     bidirectional = True
 
@@ -34,6 +37,7 @@ class FactorMatMulLeft(Rule):
     """A common left factor comes out of a sum of products."""
 
     source = "linear algebra; TASO"
+    equality = recombined
     trainable = True
     bidirectional = True
 
@@ -48,6 +52,7 @@ class FactorMatMulRight(Rule):
     """A common right factor comes out of a sum of products."""
 
     source = "linear algebra; TASO"
+    equality = recombined
     trainable = True
     bidirectional = True
 
@@ -62,6 +67,7 @@ class FactorMatMulOfDifference(Rule):
     """A common right factor comes out of a difference of products."""
 
     source = "linear algebra"
+    equality = recombined
     trainable = True
     bidirectional = True
 
@@ -76,6 +82,7 @@ class TransposeOfMatMul(Rule):
     """The transpose of a product is the product of the transposes in the other order."""
 
     source = "linear algebra"
+    equality = recombined
     trainable = True
     bidirectional = True
 
@@ -90,6 +97,7 @@ class ScalarMovesOutOfMatMul(Rule):
     """A scalar factor of the left operand is a factor of the product."""
 
     source = "linear algebra; XLA algebraic simplifier"
+    equality = recombined
     trainable = True
     bidirectional = True
 
@@ -104,6 +112,7 @@ class ScalarMovesOutOfRightOperand(Rule):
     """A scalar factor of the right operand is a factor of the product."""
 
     source = "linear algebra; XLA algebraic simplifier"
+    equality = recombined
     trainable = True
     bidirectional = True
 
@@ -118,6 +127,7 @@ class DivisorMovesOutOfMatMul(Rule):
     """A scalar divisor of the left operand is a divisor of the product."""
 
     source = "linear algebra"
+    equality = recombined
     trainable = True
     bidirectional = True
 
@@ -132,7 +142,7 @@ class NegationMovesOutOfMatMul(Rule):
     """The product of a negated matrix is the negated product."""
 
     source = "linear algebra"
-    equality = Equality.REAL.allowing(Change.SIGNED_ZERO)
+    equality = recombined
     trainable = True
     bidirectional = True
 
@@ -147,7 +157,7 @@ class RowScaleMovesOutOfMatMul(Rule):
     """Scaling the rows of the left operand scales the rows of the product."""
 
     source = "linear algebra: diag(s)·A·B"
-    equality = Equality.REAL.allowing(Change.NAN_INF)
+    equality = recombined
     trainable = True
     bidirectional = True
 
@@ -162,7 +172,7 @@ class ColumnScaleMovesIntoMatMul(Rule):
     """Scaling the columns of a product scales the columns of its right operand."""
 
     source = "linear algebra: A·B·diag(s)"
-    equality = Equality.REAL.allowing(Change.NAN_INF)
+    equality = recombined
     trainable = True
 
     def pattern(a: Float[Tensor, "*s m k"], b: Weight[Float[Tensor, "k n"]], scale: Weight[Float[Tensor, "n"]]):
@@ -176,6 +186,7 @@ class InnerScaleMovesAcrossMatMul(Rule):
     """Scaling the columns of the left operand scales the rows of the right one."""
 
     source = "linear algebra: (A·diag(s))·B = A·(diag(s)·B)"
+    equality = recombined
     trainable = True
 
     def pattern(a: Float[Tensor, "*s m k"], scale: Weight[Float[Tensor, "k"]], b: Weight[Float[Tensor, "k n"]]):
@@ -189,6 +200,7 @@ class ShiftIntoLinear(Rule):
     """A vector added to a linear layer is added to its bias."""
 
     source = "linearity in the bias"
+    equality = recombined
     trainable = True
 
     def pattern(x: Rows, weight: Matrix, bias: PerRow, shift: PerRow):
@@ -202,7 +214,7 @@ class ScaleIntoLinear(Rule):
     """Scaling the outputs of a linear layer scales its weight's rows and its bias."""
 
     source = "linearity in the weight"
-    equality = Equality.REAL.allowing(Change.NAN_INF)
+    equality = recombined
     trainable = True
 
     def pattern(x: Rows, weight: Matrix, bias: PerRow, scale: PerRow):
@@ -216,6 +228,7 @@ class ScalarFactorIntoLinear(Rule):
     """A scalar factor of a linear layer scales its weight and its bias."""
 
     source = "linearity in the weight"
+    equality = recombined
     trainable = True
 
     def pattern(x: Rows, weight: Matrix, bias: PerRow, factor: float):
@@ -229,6 +242,7 @@ class ScalarDivisorIntoLinear(Rule):
     """A scalar divisor of a linear layer divides its weight and its bias."""
 
     source = "linearity in the weight"
+    equality = recombined
     trainable = True
 
     def pattern(x: Rows, weight: Matrix, bias: PerRow, divisor: float):
@@ -242,6 +256,7 @@ class InputScaleIntoLinear(Rule):
     """Scaling the inputs of a linear layer scales its weight's columns."""
 
     source = "linearity in the input"
+    equality = recombined
     trainable = True
 
     def pattern(x: Rows, scale: Weight[Float[Tensor, "k"]], weight: Matrix, bias: PerRow):
@@ -255,6 +270,7 @@ class InputShiftIntoLinear(Rule):
     """Shifting the inputs of a linear layer shifts its bias by the weight times the shift."""
 
     source = "linearity in the input"
+    equality = recombined
     trainable = True
 
     def pattern(x: Rows, shift: Weight[Float[Tensor, "k"]], weight: Matrix, bias: PerRow):
@@ -268,6 +284,7 @@ class LinearOfLinear(Rule):
     """Two linear layers with nothing between them are one."""
 
     source = "composition of affine maps"
+    equality = recombined
     trainable = True
 
     def pattern(x: Rows, inner: Weight[Float[Tensor, "l k"]], inner_bias: Weight[Float[Tensor, "l"]],
@@ -282,6 +299,7 @@ class MergeLowRankUpdate(Rule):
     """A low-rank update beside a linear layer is added to its weight."""
 
     source = "Hu et al. 2022 (LoRA), section 4.1"
+    equality = recombined
     trainable = False
 
     def pattern(x: Rows, weight: Matrix, bias: PerRow, down: Weight[Float[Tensor, "r k"]], up: Weight[Float[Tensor, "n r"]], factor: float):

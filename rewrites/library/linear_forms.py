@@ -9,11 +9,13 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from rewrites import Requires, Rule, Weight
+from rewrites import Change, Equality, Requires, Rule, Weight
 
 Matrix = Weight[Float[Tensor, "n k"]]
 PerRow = Weight[Float[Tensor, "n"]]
 Rows = Float[Tensor, "*s k"]
+
+recombined = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
 
 
 class LinearAsMatMul(Rule):
@@ -75,6 +77,7 @@ class RowOfProductsAsMatMul(Rule):
     """The sum of products over the last axis is the product of a row with a column."""
 
     source = "linear algebra"
+    equality = recombined
     trainable = True
     bidirectional = True
 
@@ -89,6 +92,7 @@ class SumOfMatMulColumns(Rule):
     """The row sums of a product are the product with the row sums of the right operand."""
 
     source = "XLA algebraic simplifier; 1 is a vector: (A·B)·1 = A·(B·1)"
+    equality = recombined
     trainable = True
 
     def pattern(a: Float[Tensor, "*s m k"], b: Float[Tensor, "*s k n"]):
@@ -102,6 +106,7 @@ class SumOfMatMulRows(Rule):
     """The column sums of a product are the product of the column sums of the left operand."""
 
     source = "XLA algebraic simplifier; 1 is a vector: 1ᵀ·(A·B) = (1ᵀ·A)·B"
+    equality = recombined
     trainable = True
 
     def pattern(a: Float[Tensor, "*s m k"], b: Float[Tensor, "*s k n"]):
@@ -115,6 +120,7 @@ class MeanOfLinear(Rule):
     """The mean of a linear layer over positions is the linear layer of the mean."""
 
     source = "linearity in the input"
+    equality = recombined
     requires = [Requires("there is at least one position", lambda m: m >= 1)]
     trainable = True
     bidirectional = True

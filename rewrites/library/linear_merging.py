@@ -9,9 +9,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from rewrites import Requires, Rule, Weight
+from rewrites import Change, Equality, Requires, Rule, Weight
 
 Rows = Float[Tensor, "*s k"]
+
+recombined = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
 
 
 class ConcatenateMatMulColumns(Rule):
@@ -46,6 +48,7 @@ class AddMatMulsAsOne(Rule):
     """A sum of products is the product of the left operands side by side with the right ones one above the other."""
 
     source = "block matrices; TASO"
+    equality = recombined
     trainable = True
     bidirectional = True
 
@@ -142,6 +145,7 @@ class AddLinearsOfOneInput(Rule):
     """The sum of two linear layers of one input is one linear layer by the sum of the weights."""
 
     source = "linearity in the weight"
+    equality = recombined
     trainable = True
 
     def pattern(x: Rows, v: Float[Tensor, "n k"], w: Float[Tensor, "n k"], a: Float[Tensor, "n"], b: Float[Tensor, "n"]):
@@ -155,6 +159,7 @@ class AddLinearsOfOneWeight(Rule):
     """The sum of linear layers of two inputs by one weight is one linear layer of the sum."""
 
     source = "linearity in the input"
+    equality = recombined
     trainable = True
 
     def pattern(x: Rows, y: Rows, w: Float[Tensor, "n k"], a: Float[Tensor, "n"], b: Float[Tensor, "n"]):
@@ -168,6 +173,7 @@ class AddLinearsAsOne(Rule):
     """The sum of linear layers of two inputs is one linear layer of the inputs side by side."""
 
     source = "block matrices"
+    equality = recombined
     trainable = True
 
     def pattern(x: Float[Tensor, "*s k"], y: Float[Tensor, "*s l"], v: Float[Tensor, "n k"], w: Float[Tensor, "n l"],
@@ -182,6 +188,7 @@ class LinearOfConcatenation(Rule):
     """A linear layer of inputs side by side is the sum of linear layers by the two parts of the weight."""
 
     source = "block matrices"
+    equality = recombined
     trainable = True
 
     def pattern(x: Float[Tensor, "*s k"], y: Float[Tensor, "*s l"], w: Float[Tensor, "n k+l"], b: Float[Tensor, "n"]):

@@ -20,7 +20,7 @@ Matrix = Weight[Float[Tensor, "o c"]]
 PerOutput = Weight[Float[Tensor, "o"]]
 
 running_statistics = Requires("the batch norm uses running statistics", lambda training: training == False)  # noqa: E712
-wider = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
+wider = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
 
 
 def along_channels(values, x):
@@ -80,6 +80,7 @@ class ShiftIntoBatchNorm(Rule):
     """Shifting the channels of a batch norm shifts its β."""
 
     source = "the learned scale and shift come last"
+    equality = wider
     trainable = True
 
     def pattern(x: Float[Tensor, "n c h w"], gamma: PerChannel, beta: PerChannel, shift: Weight[Float[Tensor, "c 1 1"]], mean: PerChannel,
@@ -94,6 +95,7 @@ class InputShiftIntoBatchNorm(Rule):
     """Shifting the channels before an inference-mode batch norm moves its mean the other way."""
 
     source = "(x + t) − μ = x − (μ − t)"
+    equality = wider
 
     def pattern(x: Float[Tensor, "n c h w"], shift: Weight[Float[Tensor, "c 1 1"]], gamma: PerChannel, beta: PerChannel, mean: PerChannel,
                 var: PerChannel, eps: float):  # fmt: skip
@@ -246,8 +248,10 @@ class GroupNormOfSingleChannelsIsInstanceNorm(Rule):
     """A group norm whose groups are single channels is an instance norm."""
 
     source = "Wu and He 2018 (group normalization), section 3.1"
+    equality = wider
     requires = [
         Requires("every channel is its own group", lambda groups, c: groups == c),
+        Requires("there is a channel", lambda c: c >= 1),
         Requires("there is more than one position, as an instance norm demands", lambda h, w: h * w >= 2),
     ]
     trainable = True
@@ -263,6 +267,7 @@ class GroupNormOfOneGroupIsLayerNorm(Rule):
     """A group norm of one group is a layer norm over channels and positions, then scaled and shifted per channel."""
 
     source = "Wu and He 2018 (group normalization), section 3.1"
+    equality = wider
     requires = [Requires("there is one group", lambda groups: groups == 1)]
     trainable = True
 

@@ -197,7 +197,7 @@ class LastOfRunningSum(Rule):
     trainable = True
 
     def pattern(x: Rows):
-        return torch.cumsum(x, -1).select(-1, -1)
+        return torch.cumsum(x, -1)[..., x.shape[-1] - 1]
 
     def replacement(x):
         return x.sum(-1)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
+from graphs.graph import Graph
+from graphs.trace import Proxy, apply_torch, trace
 from operators.expressions import (
     Atom,
     Comparison,
@@ -18,11 +22,13 @@ from operators.expressions import (
     Symbol,
     divide_exactly,
     formula_symbols,
+    negate,
     substitute,
     substitute_formula,
 )
-from rewrites.cases import TracedCase, dtype_of
-from rewrites.rule import Rule
+from operators.operator import TensorType
+from rewrites.cases import Case, TracedCase, cases, dtype_of, size_condition, speaks_of_sizes, trace_case
+from rewrites.rule import Requires, Rule
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, TensorVariable
 
 _DIMS = (2, 3, 4, 5, 1, 6)
@@ -107,32 +113,170 @@ def _solve(fact: Any) -> tuple[Symbol, Dim] | None:
     return None
 
 
-def arguments_for(
-    traced: TracedCase, numbers: Mapping[Atom, Dim], generator: torch.Generator, dtype: torch.dtype = torch.float64
-) -> list[Any]:
-    """Arguments for the rule's functions: tensors of small numbers (positive where a condition speaks of elements), attributes."""
-    rule: type[Rule] = traced.rule
+class _Factories(TorchFunctionMode):
+    """Records torch.full, torch.eye and the like as nodes of the graph even where their sizes are numbers, as torch.export does."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = graph
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(function, "__name__", "") in ("full", "ones", "zeros", "eye", "arange"):
+            return apply_torch(function, args, kwargs or {}, self.graph)
+        return function(*args, **(kwargs or {}))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A rule's arguments by name at one instance of a case."""
+
+    rule: type[Rule]
+    case: Case
+    arguments: dict[str, Any]
+
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        return {name: value for name, value in self.arguments.items() if isinstance(value, torch.Tensor)}
+
+    def run(self, side: str) -> list[torch.Tensor]:
+        """The outputs of `pattern` or `replacement` by eager PyTorch."""
+        made = getattr(self.rule, side)(*self.arguments.values())
+        return list(made) if isinstance(made, (tuple, list)) else [made]
+
+    def graph(self, side: str = "pattern") -> Graph:
+        """The motivating graph: one side over inputs of these sizes; what must be constant, or has a condition, is constant."""
+        graph = Graph()
+        spoken = {name for condition in self.rule.requires if not speaks_of_sizes(self.rule, condition) for name in condition.names}
+        fixed = {v.name for v in self.rule.signature().tensors if v.weight} | spoken
+        traced: list[Any] = []
+        for name, value in self.arguments.items():
+            if not isinstance(value, torch.Tensor):
+                traced.append(value)
+            elif name in fixed:
+                traced.append(Proxy(graph, graph.constant(name, value)))
+            else:
+                traced.append(Proxy(graph, graph.input(name, TensorType(tuple(value.shape), str(value.dtype).removeprefix("torch.")))))
+        with _Factories(graph):
+            graph.outputs = trace(getattr(self.rule, side), traced, graph)
+        graph.remove_dead()
+        return graph
+
+    def inputs(self, graph: Graph) -> list[torch.Tensor]:
+        """What the graph's inputs take."""
+        return [self.arguments[graph.operator(node).name] for node in graph.inputs]  # type: ignore[attr-defined]
+
+
+def samples(rule: type[Rule], most: int, seed: int = 0) -> Iterator[Sample]:
+    """One instance for each of at most `most` cases of the rule, spread over all of them."""
+    every = list(cases(rule))
+    chosen = every if len(every) <= most else [every[(2 * position + 1) * len(every) // (2 * most)] for position in range(most)]
+    for case in chosen:
+        found = sample(rule, case, seed)
+        if found is not None:
+            yield found
+
+
+def sample(rule: type[Rule], case: Case, seed: int = 0, without: Requires | None = None) -> Sample | None:
+    """An instance of the case; with `without`, one that satisfies all conditions but that one, which it breaks."""
+    traced = trace_case(without_condition(rule, without), case)
+    broken = without is not None and speaks_of_sizes(rule, without)
+    facts = list(traced.facts)
+    if broken:
+        opposite = negate(size_condition(rule, without, case))  # type: ignore[arg-type]
+        if opposite is False:
+            return None
+        facts += [opposite] if opposite is not True else []
+    for attempt in range(8):
+        numbers = numbers_for(replace(traced, facts=tuple(facts)), seed + 101 * attempt)
+        if numbers is None:
+            return None
+        generator = torch.Generator().manual_seed(seed + attempt)
+        arguments = values_for(traced, numbers, generator, without)
+        if arguments is None:
+            continue
+        found = Sample(rule, case, arguments)
+        if without is not None or _runs(found):
+            return found
+    return None
+
+
+def _runs(found: Sample) -> bool:
+    """torch takes the pattern at these arguments (positions may lie beyond a table)."""
+    try:
+        found.run("pattern")
+    except (IndexError, RuntimeError):
+        return False
+    return True
+
+
+def without_condition(rule: type[Rule], condition: Requires | None) -> type[Rule]:
+    """The rule less one of its conditions on sizes."""
+    if condition is None or not speaks_of_sizes(rule, condition):
+        return rule
+    left = [other for other in rule.requires if other is not condition]
+    body = {"__doc__": rule.__doc__, "__module__": rule.__module__, "source": rule.source, "requires": left}
+    return type(rule.__name__, (Rule,), body | {side: staticmethod(getattr(rule, side)) for side in ("pattern", "replacement")})
+
+
+def values_for(
+    traced: TracedCase, numbers: Mapping[Atom, Dim], generator: torch.Generator, without: Requires | None = None
+) -> dict[str, Any] | None:
+    """Arguments of these sizes whose elements satisfy the conditions on values (and break `without`, if it is one of them)."""
+    signature = traced.rule.signature()
     choices = dict(traced.case.choices)
+    wide = torch.float32 if "target" in choices else torch.float64  # a cast to float64 needs something narrower
     stars = {name: tuple(substitute(d, numbers) for d in dims) for name, dims in traced.case.stars}
-    arguments: list[Any] = []
-    for variable in rule.signature().variables:
+    arguments: dict[str, Any] = {}
+    for variable in signature.variables:
         if isinstance(variable, TensorVariable):
             shape = [substitute(dim, numbers) for dim in variable.shape(stars)]
-            arguments.append(tensor(shape, dtype_of(variable), generator, dtype))
+            arguments[variable.name] = tensor(shape, dtype_of(variable), generator, wide)
         elif isinstance(variable, IntegerVariable):
             values = tuple(substitute(Expression.of(s), numbers) for s in variable.symbols)
-            arguments.append(values if variable.length else values[0])
+            arguments[variable.name] = values if variable.length else values[0]
         elif isinstance(variable, RealVariable):
-            arguments.append(float(torch.rand((), generator=generator, dtype=torch.float64)) + 0.25)
+            arguments[variable.name] = _real(generator) if not variable.name.startswith("eps") else 0.125
         elif isinstance(variable, ChoiceVariable):
-            arguments.append(choices[variable.name])
-    return arguments
+            arguments[variable.name] = choices[variable.name]
+    reals = [v.name for v in signature.variables if isinstance(v, RealVariable)]
+    known = {atom.key: number for atom, number in numbers.items()}
+    for _ in range(400):
+        held = [(c, _holds(c, known | arguments)) for c in traced.rule.requires if not speaks_of_sizes(traced.rule, c)]
+        wrong = [condition for condition, holds in held if holds == (condition is without)]
+        if not wrong:
+            return arguments
+        for name in wrong[0].names:
+            if name in reals:
+                arguments[name] = _real(generator)
+            elif name in arguments and isinstance(arguments[name], torch.Tensor):
+                old = arguments[name]
+                arguments[name] = _mended(old, wrong[0] is without, generator)
+    return None
 
 
-def tensor(shape: list[Any], name: str, generator: torch.Generator, dtype: torch.dtype) -> torch.Tensor:
+def _holds(condition: Requires, known: Mapping[str, Any]) -> bool:
+    result = condition.predicate(*(known[name] for name in condition.names))
+    return bool(result.all()) if isinstance(result, torch.Tensor) else bool(result)
+
+
+def _real(generator: torch.Generator) -> float:
+    """One of a few ordinary numbers of either sign, 0 among them."""
+    return (-1.5, -0.75, 0.0, 0.25, 0.5, 1.25, 2.0)[int(torch.randint(7, (), generator=generator))]
+
+
+def _mended(old: torch.Tensor, negative: bool, generator: torch.Generator) -> torch.Tensor:
+    if not old.is_floating_point():
+        return torch.randint(-1, 3, old.shape, generator=generator, dtype=old.dtype)
+    drawn = torch.rand(old.shape, generator=generator, dtype=torch.float64) + 0.25
+    drawn = drawn * torch.randint(-1, 2, old.shape, generator=generator) if negative else drawn
+    return drawn.to(old.dtype)
+
+
+def tensor(shape: list[Any], name: str, generator: torch.Generator, wide: torch.dtype) -> torch.Tensor:
+    """A tensor of positive numbers of ordinary size, of truths, or of the integers 0 and 1."""
     if name == "bool":
         return torch.rand(shape, generator=generator) > 0.5
     if "int" in name:
         return torch.randint(0, 2, shape, generator=generator, dtype=getattr(torch, name))
-    wanted = dtype if name == "float32" else getattr(torch, name)
+    wanted = wide if name == "float32" else getattr(torch, name)
     return (torch.rand(shape, generator=generator, dtype=torch.float64) + 0.25).to(wanted)
