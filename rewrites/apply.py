@@ -129,15 +129,15 @@ def _check_stands(match: Match, graph: Graph) -> None:
 
 
 def _replacement(match: Match, graph: Graph) -> list[Value]:
-    arguments: list[Any] = []
-    for variable in match.rule.signature().variables:
-        bound = match.bindings[variable.name]
-        if isinstance(variable, (TensorVariable, RealVariable)):
-            arguments.append(Proxy(graph, _absent(bound, graph) if isinstance(bound, Absent) else bound))
-        else:
-            arguments.append(comparable(bound))
+    # What stays open for symbolic sizes follows from the pattern's own obligations: the verifier proves that of every rule.
     with collecting_obligations():
-        # What stays open for symbolic sizes follows from the pattern's own obligations: the verifier proves that of every rule.
+        arguments: list[Any] = []
+        for variable in match.rule.signature().variables:
+            bound = match.bindings[variable.name]
+            if isinstance(variable, (TensorVariable, RealVariable)):
+                arguments.append(Proxy(graph, _absent(bound, graph) if isinstance(bound, Absent) else bound))
+            else:
+                arguments.append(comparable(bound))
         try:
             return trace(match.rule.replacement, arguments, graph)
         except (ShapeError, TraceError):

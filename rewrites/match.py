@@ -68,6 +68,8 @@ def find_matches(rule: type[Rule], graph: Graph | Host, around: Collection[int] 
         if sketch.forbidden:
             continue
         for anchor, node in _candidates(sketch, host, near):
+            if not _meets_demands(sketch, host, anchor, node):
+                continue
             for match in _matches_at(rule, sketch, host, anchor, node, []):
                 if near is not None and near.isdisjoint(match.nodes):
                     continue
@@ -119,6 +121,18 @@ def _candidates(pattern: Pattern, host: Host, around: frozenset[int] | None) -> 
         kind = pattern.nodes[root.node].kind
         for node in host.near(around, pattern.heights[anchor]).get(kind, ()):
             yield anchor, node
+
+
+def _meets_demands(pattern: Pattern, host: Host, anchor: int, node: int) -> bool:
+    """The operators at the node's operands are those of the pattern: a quick look before the pattern is laid over the graph."""
+    demands = pattern.demands[anchor]
+    if demands:
+        operands = host.operands(node)
+        for positions, kind in demands:
+            standing = (operands[position] for position in positions if position < len(operands))
+            if not any(value is not None and type(host.operator(value.node)) is kind for value in standing):
+                return False
+    return True
 
 
 def _matches_at(rule: type[Rule], sketch: Pattern, host: Host, anchor: int, node: int, near: list[NearMiss]) -> Iterator[Match]:

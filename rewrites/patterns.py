@@ -61,6 +61,8 @@ class Pattern:
     roots: tuple[Value, ...]
     heights: tuple[int, ...]
     """For each root, the longest way down to an operator of the pattern."""
+    demands: tuple[tuple[tuple[tuple[int, ...], type[Operator]], ...], ...]
+    """For each root, which operators must stand at its operands: at one of these positions, an operator of this class."""
     impure: Counter[type[Operator]]
     forbidden: str | None
     """Why the rule may never be applied in this case, if so."""
@@ -153,10 +155,19 @@ def _compile(rule: type[Rule], case: Case, dtypes: tuple[tuple[str, str], ...], 
         forbidden = f"the pattern returns {variables.get(bare[0].node, 'a value')} as it is, which would match everywhere"
     elif replacement is not None and impure != _impure(replacement):
         forbidden = "the two sides do not hold the same random, buffer-updating or unknown operators"
+    demands = tuple(_demands(nodes, nodes[value.node]) if value.node in nodes else () for value in graph.outputs)
     heights = tuple(height.get(value.node, 0) for value in graph.outputs)
     stars = dict(case.stars)
     shapes = {variable.name: with_unknowns(variable.shape(stars)) for variable in rule.signature().tensors}
-    return Pattern(case, graph, dtypes, nodes, variables, shapes, tuple(graph.outputs), heights, impure, forbidden)
+    return Pattern(case, graph, dtypes, nodes, variables, shapes, tuple(graph.outputs), heights, demands, impure, forbidden)
+
+
+def _demands(nodes: dict[int, Node], root: Node) -> tuple[tuple[tuple[int, ...], type[Operator]], ...]:
+    found = []
+    for position, operand in enumerate(root.operands):
+        if operand is not None and operand.node in nodes:
+            found.append(((0, 1) if root.commutes and position < 2 else (position,), nodes[operand.node].kind))
+    return tuple(found)
 
 
 def _needed(graph: Graph) -> set[int]:

@@ -11,8 +11,8 @@ from torch import Tensor
 from graphs.graph import Graph, Value
 from graphs.trace import Proxy, TraceError, trace
 from operators.expressions import symbol
-from operators.operator import TensorType
-from rewrites import Absent, Axis, Pair, Requires, Rule, Weight, explain, find_all, find_matches, reverse
+from operators.operator import TensorType, collecting_obligations
+from rewrites import Absent, Axis, Pair, Requires, Rule, Weight, apply, explain, find_all, find_matches, reverse
 from rewrites.conditions import ConditionError
 from rewrites.host import Host
 from tests.rewrites.building import assert_equal, build, draw, matches, operators_of, rewrite_once, run
@@ -535,7 +535,8 @@ def symbolic(function, shapes, constants=None):
     graph = Graph()
     arguments = {name: Proxy(graph, graph.input(name, TensorType(shape, "float64"))) for name, shape in shapes.items()}
     arguments |= {name: Proxy(graph, graph.constant(name, tensor)) for name, tensor in (constants or {}).items()}
-    graph.outputs = trace(lambda: function(**arguments), [], graph)
+    with collecting_obligations():
+        graph.outputs = trace(lambda: function(**arguments), [], graph)
     return graph
 
 
@@ -544,7 +545,6 @@ def test_symbolic_sizes_of_the_graph_bind_dims_of_the_same_names_without_confusi
     match = matches(MergeProducts, graph)[0]
     assert match.dims["k"] == 5
     assert match.dims["m"] == symbol("m")
-    from rewrites import apply
 
     after = apply(match, graph).graph
     after.validate()
@@ -757,3 +757,22 @@ def test_an_expression_of_symbolic_size_is_no_constant():
     graph = symbolic(lambda x: torch.relu(x * torch.ones(4, dtype=torch.float64)), {"x": (symbol("s"), 4)})
     constant = next(node for node in graph if type(graph.operator(node)).__name__ in ("Full", "Constant"))
     assert Host(graph).is_constant(Value(constant))
+
+
+def test_an_absent_operand_may_have_a_symbolic_size():
+    class NormaliseWithoutScale(Rule):
+        """A layer norm's shift may be added afterwards."""
+
+        source = "definition of layer norm"
+
+        def pattern(x: Float[Tensor, "n c"], shift: Float[Tensor, "c"], eps: float):
+            return F.layer_norm(x, (x.shape[-1],), None, shift, eps)
+
+        def replacement(x, shift, eps):
+            return F.layer_norm(x, (x.shape[-1],), None, None, eps) + shift
+
+    graph = symbolic(lambda x: F.layer_norm(x, (x.shape[-1],), None, None, 1e-5), {"x": (3, symbol("s"))})
+    (match,) = matches(NormaliseWithoutScale, graph)
+    assert match.bindings["shift"] == Absent(0.0, TensorType((symbol("s"),), "float64"))
+    after = apply(match, graph).graph
+    assert [after.type(value) for value in after.outputs] == [graph.type(value) for value in graph.outputs]
