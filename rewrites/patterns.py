@@ -195,15 +195,16 @@ def sketches(rule: type[Rule]) -> tuple[Pattern, ...]:
     signature = rule.signature()
     fixed = [v.name for v in signature.variables if isinstance(v, ChoiceVariable) and not isinstance(v, AxisVariable)]
     found: dict[tuple[Any, ...], dict[Any, Pattern]] = {}
-    for rank in (1, 2, 3, 0, 4) if signature.stars else (0,):
+    ranks = (2, 3, 1, 0, 4) if signature.has_axes else (1, 2, 3, 0, 4)
+    for rank in ranks if signature.stars else ranks[:1]:
         stars: dict[str, tuple[Dim, ...]] = {name: tuple(symbol(f"{name}_{i}") for i in range(rank)) for name in signature.stars}
         for choices in signature.choices(stars):
             forms = found.setdefault(tuple(choices[name] for name in fixed), {})
-            if not forms or (signature.has_axes and rank < 4):
+            if not forms or (signature.has_axes and rank == ranks[0]):
                 pattern = _traced(rule, Case(tuple(stars.items()), tuple(choices.items())))
                 if pattern is not None:
                     forms.setdefault(pattern.form, pattern)
-        if all(found.values()) and not signature.has_axes:
+        if found and all(found.values()):
             break
     return tuple(pattern for forms in found.values() for pattern in forms.values())
 
