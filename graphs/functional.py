@@ -59,7 +59,7 @@ def in_place_owners(graph: torch.fx.Graph) -> dict[torch.fx.Node, torch.fx.Node]
         if len(written) != 1 or written[0].name != "self" or not isinstance(target, torch.fx.Node):
             raise NotFunctional(f"{node.name} writes to more than its first operand")
         owner = owners.get(target, target)
-        if owner.op != "call_function" or not returns_new_memory(owner.target) or isinstance(owner.meta.get("val"), (tuple, list)):
+        if not _owns_its_memory(owner):
             raise NotFunctional(f"{node.name} writes to what {owner.name} gives")
         owners[target] = owners[node] = owner
     for node in owners:
@@ -67,6 +67,14 @@ def in_place_owners(graph: torch.fx.Graph) -> dict[torch.fx.Node, torch.fx.Node]
             if user.op != "output" and user not in owners and not returns_new_memory(user.target):
                 raise NotFunctional(f"{user.name} may be a view of {node.name}, which is written to")
     return owners
+
+
+def _owns_its_memory(node: torch.fx.Node) -> bool:
+    """The node is one tensor of new memory: the output, or one of several outputs, of an operator that makes it."""
+    if node.target is getitem:
+        node = node.args[0]  # type: ignore[assignment]
+        return node.op == "call_function" and returns_new_memory(node.target)
+    return node.op == "call_function" and returns_new_memory(node.target) and not isinstance(node.meta.get("val"), (tuple, list))
 
 
 def _updates_statistics(node: torch.fx.Node) -> bool:

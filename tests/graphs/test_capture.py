@@ -152,6 +152,8 @@ WRITES: dict[str, Callable[[Tensor], Any]] = {
     "on a reshape that may be a view": lambda x: (lambda y: (y.reshape(-1).add_(1), y)[1])(x + 0),
     "on a contiguous that may be itself": lambda x: (lambda y: (y.contiguous().add_(1), y)[1])(x + 0),
     "on a part of a split": lambda x: (lambda y: (y.split(1)[0].add_(1), y)[1])(x + 0),
+    "on one of several outputs": lambda x: (lambda v: (v[0].div_(2), v[1], v[0] + 1))(torch.topk(x, 2)),
+    "on one of several outputs, seen through a view": lambda x: (lambda v: (lambda w: (v[0].div_(2), w))(v[0].view(-1)))(torch.topk(x, 2)),
     "by an index": lambda x: (lambda y: (y.__setitem__((slice(None), 0), 7.0), y)[1])(x.clone()),
     "on the input": lambda x: x.add_(1) * 2,
     "on the input, through a view": lambda x: (x[0].zero_(), x * 2)[1],
