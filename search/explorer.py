@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from costs.difference import Prices, changed, free_after
 from costs.kernels import computed_from_constants
@@ -109,6 +109,7 @@ class Explorer:
         self.candidates = 0
         self.complete = False
         self._seen: set[int] = set()
+        self._changes: dict[Hashable, float] = {}
         self.prices = Prices(roofline)
         self.keys = Keys()
         self._next_node = graph._next
@@ -150,7 +151,7 @@ class Explorer:
         return self.best
 
     def _descend_by_each_rule(self, frontier: _Frontier, limits: Limits) -> None:
-        """Go downhill from the root: once by the best move each time, then once for each further rule that improves the root, its moves first.
+        """Go downhill from the root: once by the best move each time, then once preferring each further rule that improves the root.
 
         What a rule gains often shows only when it is applied throughout; a descent that prefers another rule takes its places away.
         """
@@ -209,6 +210,10 @@ class Explorer:
         graph = state.graph
         assert graph is not None
         self.candidates += 1
+        name = _local_form(move.match, graph, state.free) if self.additive else None
+        if name in self._changes:
+            move.change = self._changes[name]
+            return state.value + move.change
         graph._next = self._next_node
         try:
             applied = apply_shared(move.match, graph)
@@ -227,7 +232,7 @@ class Explorer:
             cost = changed(state.cost, self.prices.total(graph, (*applied.removed, *affected), state.free), after)
         value = self.value(cost)
         if self.additive:
-            move.change = value - state.value
+            move.change = self._changes[name] = value - state.value
         return value
 
     def _open(self, state: State) -> bool:
@@ -317,6 +322,27 @@ def _stands(match: Match, graph: Graph, touched: set[int]) -> bool:
 def _rule_of(state: State) -> type[Rule]:
     assert state.move is not None
     return state.move.rule.rule
+
+
+def _local_form(match: Match, graph: Graph, free: Collection[int]) -> Hashable:
+    """Equal for matches that change the cost alike: operands count by type, by which of them are one, and by their users' operators.
+
+    Where a rewrite would share what the graph computes already, equal forms may differ; the cost is exact once a graph is built.
+    """
+    nodes = graph.network.nodes
+    numbers: dict[Value, int] = {}
+
+    def seen(value: Any) -> Hashable:
+        if not isinstance(value, Value):
+            return str(value)
+        if value.node in free:
+            return graph.type(value)
+        users = tuple(sorted(type(nodes[user]["operator"]).__name__ for user in graph.network.succ[value.node]))
+        return graph.type(value), numbers.setdefault(value, len(numbers)), type(nodes[value.node]["operator"]).__name__, users
+
+    bound = tuple((name, seen(value)) for name, value in match.bindings.items())
+    outputs = tuple(graph.network.out_degree(value.node) for value in match.outputs)
+    return match.rule, match.case, tuple(match.dims.items()), match.dtypes, bound, outputs, len(match.kept)
 
 
 def _footprint(match: Match) -> set[int]:
