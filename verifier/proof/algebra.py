@@ -9,7 +9,7 @@ from typing import Any
 
 from operators.expressions import Comparison, Dim, Expression, Formula, Truth, divide_exactly, equal, negate, plain, product
 from operators.meaning import ravel
-from verifier.proof import laws
+from verifier.proof import functions, piecewise
 from verifier.proof.guards import conjuncts, divided, index_parts, interval
 from verifier.proof.knowledge import Index, SplitNeeded, current, range_of
 from verifier.proof.normalise import summed_over, unless, where
@@ -38,7 +38,7 @@ class Symbolic:
             if number != number:
                 raise NotImplementedError("a constant that is not a number")
             return infinity() if number > 0 else -infinity()
-        return laws.real(number) if isinstance(number, float) else Value.of(number)
+        return functions.real(number) if isinstance(number, float) else Value.of(number)
 
     def _over(self, extent: Dim, body: Callable[[Any], Any], reduce: Callable[[Index, Sequence[Truth], Value], Value]) -> Value:
         knowledge = current()
@@ -64,7 +64,7 @@ class Symbolic:
             return result
         index = current().fresh("k")
         current().extents[index] = plain(extent)
-        return laws.product_over(index, plain(extent), _value(body(Expression.of(index))))
+        return functions.product_over(index, plain(extent), _value(body(Expression.of(index))))
 
     def extreme(self, name: str, extent: Dim, body: Callable[[Any], Any]) -> Value:
         if name == "min":
@@ -72,7 +72,7 @@ class Symbolic:
         if isinstance(extent, int) and extent <= self.unrolled:
             result = -infinity()
             for i in range(extent):
-                result = laws.maximum(result, _value(body(i)))
+                result = piecewise.maximum(result, _value(body(i)))
             return result
         return self._over(extent, body, largest_over)
 
@@ -92,7 +92,7 @@ class Symbolic:
         if isinstance(condition, Value):
             if condition.number is None:
                 yes, no = _value(then()), _value(otherwise())
-                return no + condition * (yes - no) if not _infinite(yes, no) else condition * yes + (laws.ONE - condition) * no
+                return no + condition * (yes - no) if not _infinite(yes, no) else condition * yes + (piecewise.ONE - condition) * no
             condition = condition.number != 0
         return _value(then()) if condition else _value(otherwise())
 
@@ -122,24 +122,24 @@ class Symbolic:
         return result
 
     def apply(self, name: str, *arguments: Any) -> Value:
-        return laws.named(name)(*map(_value, arguments))
+        return functions.named(name)(*map(_value, arguments))
 
     def compare(self, relation: str, left: Any, right: Any) -> Value:
-        return laws.compare(relation, _value(left), _value(right))
+        return piecewise.compare(relation, _value(left), _value(right))
 
     def convert(self, value: Any, source: str, target: str) -> Value:
         value = _value(value)
         if target == "bool":
-            return value if source == "bool" else laws.ONE - laws.is_zero(value)
+            return value if source == "bool" else piecewise.ONE - piecewise.is_zero(value)
         if "int" in target and "float" in source:
-            return laws.truncation(value)
+            return piecewise.truncation(value)
         return value
 
     def as_index(self, value: Any) -> Any:
-        return value if isinstance(value, (int, Expression)) else laws.as_index(value)
+        return value if isinstance(value, (int, Expression)) else piecewise.as_index(value)
 
     def as_value(self, index: Any) -> Value:
-        return index if isinstance(index, Value) else as_value(plain(index))
+        return _value(plain(index))
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def _value(item: Any) -> Value:
     if isinstance(item, Value):
         return item
     if isinstance(item, Formula):
-        return laws.truth(item)
+        return piecewise.truth(item)
     if isinstance(item, Expression):
         return as_value(plain(item))
     return Value.of(item)

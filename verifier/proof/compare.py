@@ -7,7 +7,7 @@ is zero when Σ coefficient · [guards] is zero at every point. A map counts onl
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -203,7 +203,7 @@ class Comparison_:
         yield from solutions(equations, lead, moved, bijective=False)
 
 
-def _all(formulas: list[Truth]) -> Truth:
+def _all(formulas: Iterable[Truth]) -> Truth:
     from operators.expressions import all_of
 
     return all_of(*formulas)

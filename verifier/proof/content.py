@@ -60,7 +60,7 @@ def exponent_of(product: Product) -> Value:
 def _with_smaller_exponent(powers: dict[Factor, int], exponent: Value) -> dict[Factor, int]:
     from verifier.proof.laws import exponential
 
-    result = {}
+    result: dict[Factor, int] = {}
     for factor, power in powers.items():
         if isinstance(factor, Function) and factor.name == "exp":
             rest = factor.arguments[0] - exponent
@@ -90,3 +90,8 @@ def common_content(values: Sequence[Value], bound: Iterable[Symbol], usable: Cal
     for _, coefficient in products:
         top, bottom = gcd(top, coefficient.numerator), lcm(bottom, coefficient.denominator)
     return Content(Fraction(top, bottom), {f: n for f, n in (powers or {}).items() if usable(f)}, exponent)
+
+
+def leads_negative(value: Value) -> bool:
+    """The coefficient of the first term in a fixed order is negative."""
+    return bool(value.terms) and min(value.terms.items(), key=lambda item: (item[0].masked, item[0].key))[1] < 0

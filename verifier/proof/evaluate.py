@@ -114,7 +114,7 @@ class Evaluation:
             return self.dim(atom.numerator, numbers) // self.dim(atom.denominator, numbers)
         if isinstance(atom, Extreme):
             pick = max if atom.name == "max" else min
-            return pick(self.dim(atom.left, numbers), self.dim(atom.right, numbers))
+            return int(pick(self.dim(atom.left, numbers), self.dim(atom.right, numbers)))
         assert isinstance(atom, Data)
         return round(self.value(atom.value, numbers))
 

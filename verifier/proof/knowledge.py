@@ -41,7 +41,7 @@ class Bound:
     constant: Fraction = Fraction(0)
 
 
-_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 class SplitNeeded(Exception):
@@ -104,7 +104,7 @@ class Knowledge:
 
     def fresh(self, stem: str) -> Index:
         """A new index variable."""
-        return Index(f"{stem}{str(next(self._counter)).translate(_SUBSCRIPTS)}")
+        return Index(f"{stem}{str(next(self._counter)).translate(SUBSCRIPTS)}")
 
     def evidently_nonnegative(self, value: Dim) -> bool:
         """value ≥ 0 by the signs of its coefficients and the least values of its symbols, or by one fact more."""

@@ -1,4 +1,4 @@
-"""Facts about nonlinear functions over the reals, each with its source; functions are built in normal form here.
+"""Facts about exponentials, logarithms, roots and reciprocals over the reals, each with its source; built in normal form here.
 
 Domains: an identity is used where both sides are defined. A quotient x · (1/x) becomes 1 only where x ≠ 0 is known,
 √x · √x becomes x only where x ≥ 0 is known. Sources: DLMF, the NIST Digital Library of Mathematical Functions.
@@ -6,29 +6,17 @@ Domains: an identity is used where both sides are defined. A quotient x · (1/x)
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
-from functools import cache
-from math import gcd, isqrt
-from typing import Any
+from math import isqrt
 
-from operators.expressions import Atom, Dim, Expression, Formula, Truth, at_least_zero, equal, floor_divide, substitute
-from verifier.proof.content import common_content
-from verifier.proof.knowledge import Index, current
-from verifier.proof.normalise import by_cases, unless, where
-from verifier.proof.reductions import Alternative, Binder, Largest, infinity, is_minus_infinity, largest
-from verifier.proof.signs import (
-    factor_is_nonnegative,
-    factor_is_nonzero,
-    factor_is_positive,
-    is_nonnegative,
-    is_positive,
-    is_whole,
-    polynomial_of,
-    whole_expression,
-)
-from verifier.proof.terms import Data, Factor, Function, Product, Read, Value, as_value
+from operators.expressions import Formula
+from verifier.proof.content import Content, common_content, leads_negative
+from verifier.proof.normalise import by_cases
+from verifier.proof.piecewise import absolute
+from verifier.proof.reductions import Largest, is_minus_infinity
+from verifier.proof.signs import factor_is_nonnegative, factor_is_nonzero, factor_is_positive, is_nonnegative, is_positive
+from verifier.proof.terms import Factor, Function, Value
 
 ONE = Value.of(1)
 
@@ -200,11 +188,6 @@ def _logistic(value: Value) -> Value | None:
     return None
 
 
-def leads_negative(value: Value) -> bool:
-    """The coefficient of the first term in a fixed order is negative."""
-    return bool(value.terms) and min(value.terms.items(), key=lambda item: (item[0].masked, item[0].key))[1] < 0
-
-
 def sigmoid(value: Value) -> Value:
     """sigmoid(−x) = 1 − sigmoid(x); sigmoid(0) = 1/2."""
 
@@ -298,300 +281,8 @@ def _square_root(value: Value) -> Value:
         if use % 2:
             outside = outside * _square_root(Value.of(factor))
     if taken or content.number != 1 or content.exponent.terms:
-        from verifier.proof.content import Content
-
         part = Content(content.number, taken, content.exponent)
         rest = part.taken_out_of(value)
         outside = outside * _square_root(Value.of(content.number)) * exponential(content.exponent.scaled(Fraction(1, 2)))
         return outside * (_square_root(rest) if rest.number is None else inside * _square_root(rest))
     return Value.of(Function("sqrt", (value,), square_root))
-
-
-@cache
-def _rounded() -> dict[float, tuple[int, int, bool]]:
-    """Floats that are the nearest to a quotient of small whole numbers or to its root: (numerator, denominator, is root)."""
-    table: dict[float, tuple[int, int, bool]] = {}
-    for bottom in range(1, 65):
-        for top in range(1, 65):
-            if gcd(top, bottom) == 1:
-                table.setdefault(top / bottom, (top, bottom, False))
-                table.setdefault(math.sqrt(top / bottom), (top, bottom, True))
-                table.setdefault(1 / math.sqrt(top / bottom), (bottom, top, True))
-    return table
-
-
-def real(number: float) -> Value:
-    """A float as the real number it was written for: 0.1 is 1/10, 0.7071067811865476 is √(1/2)."""
-    found = _rounded().get(abs(number))
-    if found is None:
-        return Value.of(number)
-    top, bottom, root = found
-    value = square_root(Value.of(Fraction(top, bottom))) if root else Value.of(Fraction(top, bottom))
-    return value if number > 0 else -value
-
-
-def product_over(index: Index, extent: Dim, value: Value) -> Value:
-    """Π of a product of factors is the product of their Π."""
-    single = value.single
-    if single is None or single[0].bound or single[0].guards or single[1] != 1 or not single[0].factors:
-        return Value.of(Binder("product", index, extent, value))
-    result = ONE
-    for factor, power in single[0].factors:
-        part = Value.of(Binder("product", index, extent, Value.of(factor)))
-        for _ in range(power):
-            result = result * part
-    return result
-
-
-def maximum(left: Value, right: Value) -> Value:
-    """The larger of two values."""
-    return largest([Alternative((), frozenset(), left), Alternative((), frozenset(), right)])
-
-
-def minimum(left: Value, right: Value) -> Value:
-    """min(x, y) = −max(−x, −y)."""
-    return -maximum(-left, -right)
-
-
-def absolute(value: Value) -> Value:
-    """|x| = max(x, −x)."""
-    return maximum(value, -value)
-
-
-def truth(condition: Truth) -> Value:
-    """1 where the statement about indices holds, else 0."""
-    return where(condition, ONE)
-
-
-def above_zero(value: Value) -> Value:
-    """[x > 0], the same for every positive multiple of x."""
-
-    def make(x: Value) -> Value:
-        number = x.number
-        if number is not None:
-            return ONE if number > 0 else Value({})
-        if is_positive(x):
-            return ONE
-        if is_nonnegative(-x):
-            return Value({})
-        scaled = _without_positive_content(x)
-        size = whole_expression(scaled)
-        if size is not None:
-            return truth(at_least_zero(size - 1))
-        return Value.of(Function("above", (scaled,), above_zero, idempotent=True))
-
-    return by_cases([value], make)
-
-
-def is_zero(value: Value) -> Value:
-    """[x = 0], the same for every multiple of x."""
-
-    def make(x: Value) -> Value:
-        number = x.number
-        if number is not None:
-            return ONE if number == 0 else Value({})
-        if is_positive(x) or is_positive(-x):
-            return Value({})
-        scaled = _without_positive_content(x)
-        if leads_negative(scaled):
-            scaled = -scaled
-        size = whole_expression(scaled)
-        if size is not None:
-            return truth(equal(size, 0))
-        return Value.of(Function("zero", (scaled,), is_zero, idempotent=True))
-
-    return by_cases([value], make)
-
-
-def _without_positive_content(value: Value) -> Value:
-    content = common_content([value], (), factor_is_positive)
-    return value if content.is_one else content.taken_out_of(value)
-
-
-def floor(value: Value) -> Value:
-    """⌊x + n⌋ = ⌊x⌋ + n for whole n; ⌊⌊x⌋/n⌋ = ⌊x/n⌋ for whole n > 0 (Graham, Knuth, Patashnik, Concrete Mathematics, 3.11)."""
-
-    def make(x: Value) -> Value:
-        whole = Value({p: c for p, c in x.terms.items() if is_whole(Value({p: c}))})
-        rest = x - whole
-        outside = Value({p.renamed(): c for p, c in whole.terms.items()})
-        if rest.number is not None:
-            return outside + Value.of(rest.number.__floor__())
-        nested = _floor_of_floor(rest)
-        if nested is not None:
-            return outside + floor(nested)
-        return outside + Value.of(Function("floor", (rest,), floor))
-
-    return by_cases([value], make)
-
-
-def _floor_of_floor(value: Value) -> Value | None:
-    if value.single is None or value.single[0].bound or value.single[0].guards:
-        return None
-    product, coefficient = value.single
-    inner = [f for f, power in product.factors if power == 1 and isinstance(f, Function) and f.name == "floor"]
-    others = [(f, power) for f, power in product.factors if f not in inner]
-    divisors = [f.arguments[0] for f, _ in others if isinstance(f, Function) and f.name == "inverse"]
-    whole = len(divisors) == len(others) and all(is_whole(d) and is_positive(d) for d in divisors)
-    if len(inner) != 1 or not whole or coefficient.numerator != 1:
-        return None
-    return inner[0].arguments[0] * Value({Product((), frozenset(), tuple(others)): coefficient})
-
-
-def truncation(value: Value) -> Value:
-    """trunc(n) = n for whole n; trunc(x − trunc(x)) = 0; trunc(−x) = −trunc(x)."""
-
-    def make(x: Value) -> Value:
-        if is_whole(x):
-            return x
-        if x.number is not None:
-            return Value.of(int(x.number))
-        for product in x.terms:
-            factor = Value.of(product).factor
-            if isinstance(factor, Function) and factor.name == "trunc":
-                rest = x + Value.of(factor) if x.terms[product] == -1 else x - Value.of(factor)
-                sign = 1 if x.terms[product] == -1 else -1
-                if not (rest.scaled(Fraction(sign)) - factor.arguments[0]).terms:
-                    return Value({})
-        if leads_negative(x):
-            return -Value.of(Function("trunc", (-x,), truncation))
-        return Value.of(Function("trunc", (x,), truncation))
-
-    return by_cases([value], make)
-
-
-def rounding(value: Value) -> Value:
-    """round(n) = n for whole n."""
-
-    def make(x: Value) -> Value:
-        return x if is_whole(x) else Value.of(Function("round", (x,), rounding))
-
-    return by_cases([value], make)
-
-
-def odd(name: str) -> Callable[[Value], Value]:
-    """A function with f(−x) = −f(x) and f(0) = 0 (sin: DLMF 4.21.12; erf: DLMF 7.4.1; atan: DLMF 4.24.8)."""
-
-    def build(value: Value) -> Value:
-        def make(x: Value) -> Value:
-            if not x.terms:
-                return Value({})
-            if leads_negative(x):
-                return -Value.of(Function(name, (-x,), build))
-            return Value.of(Function(name, (x,), build))
-
-        return by_cases([value], make)
-
-    return build
-
-
-def cosine(value: Value) -> Value:
-    """cos(−x) = cos(x), cos(0) = 1 (DLMF 4.21.13)."""
-
-    def make(x: Value) -> Value:
-        if not x.terms:
-            return ONE
-        return Value.of(Function("cos", (-x if leads_negative(x) else x,), cosine))
-
-    return by_cases([value], make)
-
-
-def power(base: Value, exponent: Value) -> Value:
-    """xⁿ by multiplication for whole n, x^(n/2) = √xⁿ; else uninterpreted."""
-    number = exponent.number
-    if number is not None and number.denominator in (1, 2) and abs(number) <= 12:
-        step = base if number.denominator == 1 else square_root(base)
-        result = ONE
-        for _ in range(abs(number.numerator)):
-            result = result * step
-        return result if number >= 0 else inverse(result)
-    return by_cases([base, exponent], lambda b, e: Value.of(Function("power", (b, e), power)))
-
-
-def floor_quotient(left: Value, right: Value) -> Value:
-    """⌊x / y⌋; of sizes, the integer quotient."""
-    sizes = polynomial_of(left), polynomial_of(right)
-    if sizes[0] is not None and sizes[1] is not None and not (isinstance(sizes[1], int) and sizes[1] == 0):
-        return as_value(floor_divide(sizes[0], sizes[1]))
-    return floor(left * inverse(right))
-
-
-def as_index(value: Value) -> Dim:
-    """A whole value as an index."""
-    size = whole_expression(value)
-    return Expression.of(Data(value)) if size is None else Expression.of(size).collapse()
-
-
-def read(tensor: str, index: tuple[Dim, ...], kind: str) -> Value:
-    """An element of a tensor; a computed index that differs by cases gives different elements by cases."""
-    computed = list(dict.fromkeys(atom for dim in index if isinstance(dim, Expression) for atom in dim.atoms if isinstance(atom, Data)))
-
-    def make(*positions: Value) -> Value:
-        values: dict[Atom, Dim] = {atom: as_index(position) for atom, position in zip(computed, positions, strict=True)}
-        return Value.of(Read(tensor, tuple(substitute(dim, values) for dim in index), kind))
-
-    return by_cases([atom.value for atom in computed], make) if computed else make()
-
-
-def uninterpreted(name: str) -> Callable[..., Value]:
-    """A function of which nothing is known."""
-
-    def build(*arguments: Value) -> Value:
-        return by_cases(arguments, lambda *xs: Value.of(Function(name, xs, build)))
-
-    return build
-
-
-def _compare(relation: str, left: Value, right: Value) -> Value:
-    if relation in ("==", "!="):
-        same = is_zero(left - right)
-        return same if relation == "==" else ONE - same
-    if relation in (">", "<"):
-        return above_zero(left - right if relation == ">" else right - left)
-    return ONE - above_zero(right - left if relation == ">=" else left - right)
-
-
-compare = _compare
-
-NAMED: dict[str, Callable[..., Any]] = {
-    "divide": lambda a, b: a * inverse(b),
-    "exp": exponential,
-    "log": logarithm,
-    "log1p": lambda x: logarithm(ONE + x),
-    "expm1": lambda x: exponential(x) - ONE,
-    "sqrt": square_root,
-    "rsqrt": lambda x: inverse(square_root(x)),
-    "tanh": tanh,
-    "sigmoid": sigmoid,
-    "erf": odd("erf"),
-    "sin": odd("sin"),
-    "cos": cosine,
-    "atan": odd("atan"),
-    "abs": absolute,
-    "sign": lambda x: above_zero(x) - above_zero(-x),
-    "floor": floor,
-    "ceil": lambda x: -floor(-x),
-    "round": rounding,
-    "trunc": truncation,
-    "maximum": maximum,
-    "minimum": minimum,
-    "power": power,
-    "floor_divide": floor_quotient,
-    "remainder": lambda a, b: a - b * floor_quotient(a, b),
-    "trunc_remainder": lambda a, b: a - b * truncation(a * inverse(b)),
-    "trunc_divide": lambda a, b: truncation(a * inverse(b)),
-    "bitwise_not": lambda x: -x - ONE,
-    "and": lambda a, b: a * b,
-    "or": lambda a, b: a + b - a * b,
-    "xor": lambda a, b: a + b - (a * b).scaled(Fraction(2)),
-    "not": lambda a: ONE - a,
-    "isnan": lambda x: Value({}),
-}
-
-
-def named(name: str) -> Callable[..., Value]:
-    """The function of this name, in normal form."""
-    return NAMED.get(name) or uninterpreted(name)
-
-
-__all__ = ["NAMED", "combine", "compare", "current", "infinity", "named", "unless"]

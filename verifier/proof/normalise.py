@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 from operators.expressions import (
+    Atom,
     Comparison,
     Dim,
     Expression,
@@ -220,7 +221,7 @@ def replaced(value: Value, values: Substitution) -> Value:
             continue
         if inside & set(product.bound) or names & set(product.bound):
             product = product.renamed()
-        wanted = {name: dim for name, dim in values.items() if name in product.free}
+        wanted: dict[Atom, Dim] = {name: dim for name, dim in values.items() if name in product.free}
         accumulate(result, _with_replacement(product.bound, product.guards, dict(product.factors), wanted), coefficient)
     return Value(result)
 

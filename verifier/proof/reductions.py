@@ -25,8 +25,8 @@ from verifier.proof.guards import simplified
 from verifier.proof.knowledge import Index, current
 from verifier.proof.normalise import by_cases, one_point
 from verifier.proof.terms import (
-    _INDEX_NAME,
-    _SUBSCRIPTS,
+    INDEX_NAME,
+    SUBSCRIPTS,
     Factor,
     Function,
     Substitution,
@@ -75,11 +75,11 @@ class Alternative:
             return Alternative((), self.guards, self.value.canonical())
         names = {str(index) for index in self.bound}
         texts = [self.value.canonical().key, *sorted(map(str, self.guards), key=lambda t: mask(t, names))]
-        order = dict.fromkeys(name for text in texts for name in _INDEX_NAME.findall(text) if name in names)
+        order = dict.fromkeys(name for text in texts for name in INDEX_NAME.findall(text) if name in names)
         stem = "s" * (self.value.height + 1)
         fresh = self.apart()
         positions = dict(zip(map(str, self.bound), fresh.bound, strict=True))
-        wanted = {positions[name]: Index(f"{stem}{str(i + 1).translate(_SUBSCRIPTS)}") for i, name in enumerate(order)}
+        wanted = {positions[name]: Index(f"{stem}{str(i + 1).translate(SUBSCRIPTS)}") for i, name in enumerate(order)}
         done = fresh.renamed(wanted)
         return Alternative(tuple(wanted.values()), done.guards, done.value)
 

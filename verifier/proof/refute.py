@@ -152,8 +152,8 @@ class Refuter:
     def _draw(self, name: str, at: tuple[int, ...], elements: dict[tuple[str, tuple[int, ...]], Any]) -> Any:
         kind = self._kinds.get(name, "float")
         for _ in range(40):
-            value = self._random.choice((False, True)) if kind == "bool" else self._random.choice((0, 1, 1, 0, 2)) if kind == "int" else None
-            value = self._random.choice(ELEMENTS) if value is None else value
+            pool: Sequence[float] = (False, True) if kind == "bool" else (0, 1, 1, 0, 2) if kind == "int" else ELEMENTS
+            value = self._random.choice(pool)
             if all(_bound_holds(bound, name, value, at, elements) for bound in self.bounds):
                 break
         return value

@@ -15,11 +15,11 @@ from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 from operators.expressions import Atom, Dim, Expression, Formula, Symbol, formula_symbols, substitute, substitute_formula
-from verifier.proof.knowledge import _SUBSCRIPTS, Index, current
+from verifier.proof.knowledge import SUBSCRIPTS, Index, current
 
 Substitution: TypeAlias = Mapping[Atom, Dim]
 
-_INDEX_NAME = re.compile(r"[a-zA-Z]+[₀-₉]+")
+INDEX_NAME = re.compile(r"[a-zA-Z]+[₀-₉]+")
 
 
 class Factor:
@@ -70,7 +70,7 @@ class Data(Atom):
         return hash(self.key)
 
     def substitute(self, values: Mapping[Atom, Dim]) -> Dim:
-        from verifier.proof.laws import as_index
+        from verifier.proof.piecewise import as_index
 
         if self in values:
             return values[self]
@@ -111,7 +111,7 @@ class Read(Factor):
         return self.kind == "bool"
 
     def replaced(self, values: Substitution) -> Value:
-        from verifier.proof.laws import read
+        from verifier.proof.piecewise import read
 
         return read(self.tensor, tuple(substitute(dim, values) for dim in self.index), self.kind)
 
@@ -237,7 +237,7 @@ class Product:
 
 def mask(text: str, names: set[str]) -> str:
     """The text with the given index names made anonymous."""
-    return _INDEX_NAME.sub(lambda found: "•" if found.group() in names else found.group(), text)
+    return INDEX_NAME.sub(lambda found: "•" if found.group() in names else found.group(), text)
 
 
 def sorted_factors(factors: Mapping[Factor, int]) -> tuple[tuple[Factor, int], ...]:
@@ -364,7 +364,7 @@ class Value:
             found = Value({product: coefficient for product, coefficient in terms.items() if coefficient})
             found.__dict__["canonical_form"] = found
             self.__dict__["canonical_form"] = found
-        return found  # type: ignore[no-any-return]
+        return found
 
     def __str__(self) -> str:
         return self.key
@@ -383,9 +383,9 @@ def _canonical_product(product: Product) -> Product:
     order: dict[str, None] = {}
     texts = [factor.key for factor, _ in product.factors]
     for text in sorted(texts, key=lambda t: mask(t, names)) + sorted(map(str, product.guards), key=lambda t: mask(t, names)):
-        order.update(dict.fromkeys(name for name in _INDEX_NAME.findall(text) if name in names))
+        order.update(dict.fromkeys(name for name in INDEX_NAME.findall(text) if name in names))
     stem = "s" * (product.height + 1)
-    wanted = {Index(name): Index(f"{stem}{str(i + 1).translate(_SUBSCRIPTS)}") for i, name in enumerate(order)}
+    wanted = {Index(name): Index(f"{stem}{str(i + 1).translate(SUBSCRIPTS)}") for i, name in enumerate(order)}
     if set(wanted) == set(wanted.values()) and all(a == b for a, b in wanted.items()):
         return _with_bound(product, tuple(wanted))
     apart = product.renamed() if set(wanted.values()) & (product.mentioned | set(product.bound)) else product

@@ -13,7 +13,7 @@ from operators.operator import Operator, TensorType, kind_of
 from operators.sources import Constant, Input
 from verifier.proof.facts import with_sizes
 from verifier.proof.knowledge import Knowledge, current
-from verifier.proof.laws import as_index, read
+from verifier.proof.piecewise import as_index, read
 from verifier.proof.terms import Data, Value
 
 Index = tuple[Dim, ...]
