@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from operators.operator import Operator, ShapeError, TensorType, collecting_obligations
+from operators.operator import Operator, ShapeError, TensorType, with_ones, collecting_obligations
 from operators.sources import Constant, Input, Scalar
 
 
@@ -64,7 +64,7 @@ class Graph:
             if operand is not None and operand.node not in self.network:
                 raise GraphError(f"{operator}: operand {operand} is not in the graph")
         if types is None:
-            types = operator.outputs(*(None if operand is None else self.type(operand) for operand in operands))
+            types = tuple(map(with_ones, operator.outputs(*(None if operand is None else self.type(operand) for operand in operands))))
         node = self._next
         self._next += 1
         self.network.add_node(node, operator=operator, types=tuple(types), arity=len(operands))

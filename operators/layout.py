@@ -21,6 +21,7 @@ from operators.operator import (
     broadcast_index,
     canonical_axis,
     is_known_equal,
+    note_units,
     operator,
     require,
 )
@@ -127,6 +128,7 @@ def _unsqueeze(input: Any, dim: int) -> Bound:
 def _squeeze(input: Any, dim: Any = None) -> Bound:
     shape = sizes(input)
     axes = axes_of(dim, len(shape), "squeeze")
+    note_units(*(shape[axis] for axis in axes))
     return Reshape(tuple(size for axis, size in enumerate(shape) if axis - len(shape) not in axes or not is_known_equal(size, 1))), [input]
 
 
@@ -221,6 +223,8 @@ class Expand(Layout):
         require(self, x.ndim <= len(self.size), f"size must have at least the axes of x, got [{', '.join(map(str, self.size))}] for {x}")
         for axis in range(-x.ndim, 0):
             if not is_known_equal(x.shape[axis], 1):
+                if not is_known_equal(x.shape[axis], self.size[axis]):
+                    note_units(x.shape[axis])
                 require(self, equal(x.shape[axis], self.size[axis]), f"axis {axis} must be 1 or {self.size[axis]}, got {x}")
         return self.size
 

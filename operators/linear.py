@@ -18,6 +18,8 @@ from operators.operator import (
     alias,
     broadcast,
     broadcast_index,
+    is_known_equal,
+    note_units,
     operator,
     require,
 )
@@ -191,7 +193,7 @@ class Einsum(Operator):
         return left.split(","), right
 
     def sizes(self, *operands: Any) -> dict[str, Dim]:
-        """The size of each letter, from the first operand that has it."""
+        """The size of each letter; sizes of 1 broadcast."""
         found: dict[str, Dim] = {}
         terms, _ = self.terms
         require(self, len(terms) == len(operands), f"operands must be {len(terms)}, got {len(operands)}")
@@ -199,6 +201,13 @@ class Einsum(Operator):
             require(self, len(letters) == len(operand.shape), f"{letters} must have {len(letters)} axes, got {len(operand.shape)}")
             for letter, size in zip(letters, operand.shape, strict=True):
                 known = found.setdefault(letter, size)
+                if is_known_equal(size, 1):
+                    continue
+                if is_known_equal(known, 1):
+                    found[letter] = size
+                    continue
+                if not is_known_equal(known, size):
+                    note_units(known, size)
                 require(self, equal(known, size), f"sizes of {letter} must be equal, got {known} and {size}")
         return found
 
@@ -211,9 +220,7 @@ class Einsum(Operator):
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
         terms, out = self.terms
-        found: dict[str, Dim] = {}
-        for letters, operand in zip(terms, operands, strict=True):
-            found.update(zip(letters, operand.shape, strict=True))
+        found = self.sizes(*operands)
         summed = [letter for letter in found if letter not in out]
 
         def nest(left: Sequence[str], index: dict[str, Any]) -> Any:
@@ -221,7 +228,7 @@ class Einsum(Operator):
                 return total(found[left[0]], lambda i: nest(left[1:], {**index, left[0]: i}))
             result = None
             for letters, operand in zip(terms, operands, strict=True):
-                factor = operand[tuple(index[letter] for letter in letters)]
+                factor = operand[broadcast_index([index[letter] for letter in letters], operand.shape)]
                 result = factor if result is None else result * factor
             return result
 
@@ -237,6 +244,8 @@ class Einsum(Operator):
         if any(len(set(letters)) != len(letters) for letters in terms):
             raise NotImplementedError(f"Einsum: no gradient for a repeated letter, got {self.equation}")
         found = self.sizes(*operands)
+        if any(tuple(found[letter] for letter in letters) != tuple(x.shape) for letters, x in zip(terms, operands, strict=True)):
+            raise NotImplementedError(f"Einsum: no gradient for sizes that broadcast, got {self.equation}")
         gradients = []
         for position, letters in enumerate(terms):
             others = [(terms[k], operands[k]) for k in range(len(terms)) if k != position]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from enum import Flag, auto
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-from operators.expressions import Dim, Truth, all_of, any_of, equal, plain
+from operators.expressions import Dim, Expression, Truth, all_of, any_of, equal, plain
 
 
 class ShapeError(ValueError):
@@ -170,11 +173,13 @@ def operator(torch: str = "", onnx: str | None = None) -> Callable[[T], T]:
     """Declare an operator: freeze it as a dataclass and enter it under the names torch has for it.
 
     `torch` lists names separated by blanks; each stands for `torch.NAME`, `torch.nn.functional.NAME`, `torch.Tensor.NAME`
-    and every overload of `torch.ops.aten.NAME`; `bind` tells the forms apart.
+    and every overload of `torch.ops.aten.NAME`; `bind` tells the forms apart. `functional.NAME` stands for
+    `torch.nn.functional.NAME` alone, where another function of that name does something else.
     """
 
     def declare(cls: T) -> T:
         declared: T = dataclass(frozen=True, repr=False)(cls)  # type: ignore[assignment]
+        declared.bind = classmethod(_guarded(declared.bind.__func__))  # type: ignore[assignment, attr-defined]
         declared.torch_names = tuple(torch.split())
         declared.onnx_name = onnx
         OPERATORS[declared.__name__] = declared
@@ -192,12 +197,33 @@ def alias(torch: str) -> Callable[[Binding], Binding]:
     """Enter a `bind` function under names of torch that have no operator of their own (`flatten`, `rsub`, …)."""
 
     def declare(bind: Binding) -> Binding:
-        entry = Alias(tuple(torch.split()), bind)
+        entry = Alias(tuple(torch.split()), _guarded(bind))
         for name in entry.torch_names:
             _enter(name, entry)
         return bind
 
     return declare
+
+
+def _guarded(bind: Callable[..., Any]) -> Callable[..., Any]:
+    """`bind` that refuses as Unsupported what its signature does not take, and tensors placed on a device other than the CPU.
+
+    (Operators have no device: a graph runs where its inputs are. A call that names another device is kept as it is.)
+    """
+    signature = inspect.signature(bind)
+
+    @functools.wraps(bind)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise Unsupported(f"arguments that are not covered: {error}") from error
+        for argument in (*args, kwargs.get("device")):
+            if type(argument).__name__ == "device" and argument.type != "cpu":
+                raise Unsupported(f"placing a tensor on {argument} is not covered")
+        return bind(*args, **kwargs)
+
+    return guarded
 
 
 def torch_aliases() -> dict[str, Alias]:
@@ -236,6 +262,8 @@ def operator_for(function: Any) -> type[Operator] | Alias | None:
     """
     name = torch_name(function)
     candidates = [name]
+    if getattr(function, "__module__", None) == "torch.nn.functional":
+        candidates.insert(0, f"functional.{name}")
     if name.startswith("__") and name.endswith("__"):
         candidates += [name.strip("_")]
         if mutates(function):
@@ -273,6 +301,47 @@ class collecting_obligations:
         _obligations.pop()
 
 
+_units: list[set[Expression]] = []
+
+
+class collecting_units:
+    """`with collecting_units() as found:` gathers the symbolic sizes for which 1 is a case of its own (a size that may broadcast)."""
+
+    def __enter__(self) -> set[Expression]:
+        _units.append(set())
+        return _units[-1]
+
+    def __exit__(self, *exception: object) -> None:
+        _units.pop()
+
+
+def note_units(*sizes: Dim) -> None:
+    """Note that a call means something else when one of these sizes is 1; the case at hand is that it is not."""
+    if _units:
+        _units[-1].update(plain(size) for size in sizes if isinstance(size, Expression))
+
+
+_ones: list[frozenset[Expression]] = []
+
+
+@contextmanager
+def taken_as_one(sizes: Iterable[Expression]) -> Iterator[None]:
+    """Inside the block these sizes are known to be 1: nodes that are made have 1 in their shapes instead."""
+    _ones.append(frozenset(sizes))
+    try:
+        yield
+    finally:
+        _ones.pop()
+
+
+def with_ones(type: TensorType) -> TensorType:
+    """The type with 1 for the sizes that are taken as 1."""
+    if not _ones or not _ones[-1]:
+        return type
+    shape = tuple(1 if isinstance(dim, Expression) and plain(dim) in _ones[-1] else dim for dim in type.shape)
+    return replace(type, shape=shape)
+
+
 def is_known_equal(left: Dim, right: Dim) -> bool:
     """The two dims are the same number or the same polynomial."""
     return equal(plain(left), plain(right)) is True
@@ -281,7 +350,7 @@ def is_known_equal(left: Dim, right: Dim) -> bool:
 def broadcast(who: Any, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     """The common shape by PyTorch's broadcasting, aligned from the right.
 
-    Symbolic sizes that are not known to be 1 are required to be equal (see `require`).
+    Symbolic sizes that are not known to be 1 are required to be equal (see `require`); that they may be 1 is noted (`note_units`).
     Raises: ShapeError naming both shapes.
     """
     rank = max(map(len, shapes), default=0)
@@ -298,6 +367,7 @@ def broadcast(who: Any, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
                 size = dim
             elif not is_known_equal(size, dim):
                 names = " and ".join(f"[{', '.join(map(str, s))}]" for s in shapes)
+                note_units(size, dim)
                 require(who, equal(size, dim), f"shapes must broadcast at axis {axis}, got {names}")
         result.append(size)
     return tuple(result)

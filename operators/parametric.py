@@ -9,7 +9,7 @@ from operators.activations import Activation
 from operators.arithmetic import Divide
 from operators.expressions import Dim, equal
 from operators.meaning import apply, compare, constant, divide, when
-from operators.operator import Applied, Operator, TensorType, Unsupported, alias, broadcast_index, is_known_equal, operator, require
+from operators.operator import Applied, Operator, TensorType, Unsupported, alias, broadcast_index, is_known_equal, note_units, operator, require
 from operators.pointwise import refuse
 
 Bound = tuple[Operator, Sequence[Any]]
@@ -53,6 +53,7 @@ class PRelu(Activation):
     def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
         x, weight = operands
         channels = x.shape[1] if x.ndim > 1 else 1
+        note_units(*weight.shape)
         fits = weight.ndim == 1 and (is_known_equal(weight.shape[0], 1) or equal(weight.shape[0], channels))
         require(self, fits, f"weight must be [1] or [{channels}], got {weight}")
         return x.shape

@@ -9,8 +9,22 @@ from typing import Any
 
 from graphs.graph import Graph
 from graphs.trace import Proxy, TraceError, trace
-from operators.expressions import Dim, Formula, Truth, Variable, any_of, at_least_zero, equal, statement_of, symbol
-from operators.operator import ShapeError, TensorType, collecting_obligations
+from operators.expressions import (
+    Atom,
+    Dim,
+    Expression,
+    Formula,
+    Symbol,
+    Truth,
+    Variable,
+    any_of,
+    at_least_zero,
+    equal,
+    statement_of,
+    substitute,
+    symbol,
+)
+from operators.operator import ShapeError, TensorType, collecting_obligations, collecting_units, taken_as_one
 from rewrites.rule import Requires, Rule, remembered
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, Star, TensorVariable
 
@@ -22,14 +36,25 @@ _DEFAULT_DTYPES = {
 
 @dataclass(frozen=True)
 class Case:
-    """Dims for each star by name, and a value for each choice attribute."""
+    """Dims for each star by name, a value for each choice attribute, and the sizes that are 1 (where 1 broadcasts)."""
 
     stars: tuple[tuple[str, tuple[Dim, ...]], ...] = ()
     choices: tuple[tuple[str, Any], ...] = ()
+    units: tuple[Expression, ...] = ()
+
+    @property
+    def ones(self) -> dict[Atom, Dim]:
+        """The symbols that are 1: the factors of the units that are products."""
+        return {symbol: 1 for unit in self.units if _is_product(unit) for symbol in sorted(unit.symbols, key=str)}
+
+    def shape(self, variable: TensorVariable) -> tuple[Dim, ...]:
+        """The shape of a tensor variable in this case."""
+        ones = self.ones
+        return tuple(substitute(dim, ones) for dim in variable.shape(dict(self.stars)))
 
     def __str__(self) -> str:
         parts = [f"*{name} = [{', '.join(map(str, dims))}]" for name, dims in self.stars]
-        return ", ".join(parts + [f"{name} = {value}" for name, value in self.choices])
+        return ", ".join([*parts, *(f"{name} = {value}" for name, value in self.choices), *(f"{unit} = 1" for unit in self.units)])
 
 
 @dataclass(frozen=True)
@@ -54,7 +79,8 @@ def cases(rule: type[Rule], ranks: Sequence[int] | None = None) -> Iterator[Case
 
     Named stars take each of the ranks (0 to 2 unless given; to 4 where the rule has an axis variable, so that every axis of an
     image batch is a case), and those whose names differ only in a number at the end have one rank (`*s1`, `*s2`: tensors to be
-    joined); broadcastable stars (`...`) are all of one shape, and then each in turn of rank 0, and of size 1.
+    joined); broadcastable stars (`...`) are all of one shape, and then each in turn of rank 0, and of size 1. A size for which 1
+    means something else to the pattern (it broadcasts, it is squeezed) is 1 in a case of its own.
     """
     signature = rule.signature()
     if ranks is None:
@@ -67,9 +93,7 @@ def cases(rule: type[Rule], ranks: Sequence[int] | None = None) -> Iterator[Case
         fixed = {s.name: tuple(symbol(f"{s.name}_{i}") for i in range(rank_of[s.name.rstrip("0123456789")])) for s in named}
         for shapes in _broadcast_shapes(loose):
             for choices in signature.choices(fixed | shapes):
-                case = Case(tuple((fixed | shapes).items()), tuple(choices.items()))
-                if _admits(rule, case):
-                    yield case
+                yield from _with_units(rule, Case(tuple((fixed | shapes).items()), tuple(choices.items())))
 
 
 def _broadcast_shapes(stars: Sequence[Star]) -> Iterator[dict[str, tuple[Dim, ...]]]:
@@ -89,18 +113,46 @@ def _one_at_a_time(count: int, full: tuple[Dim, ...]) -> Iterator[tuple[tuple[Di
             yield tuple(other if i == position else full for i in range(count))
 
 
-def _admits(rule: type[Rule], case: Case) -> bool:
+def _with_units(rule: type[Rule], case: Case) -> Iterator[Case]:
+    """The case, and those in which sizes for which 1 is special are 1; without the ones that are ruled out."""
+    pending, seen = [case], {case}
+    while pending:
+        case = pending.pop(0)
+        units = _special_units(rule, case)
+        if units is None:
+            continue
+        yield case
+        for unit in units:
+            further = Case(case.stars, case.choices, tuple(sorted({*case.units, unit}, key=str)))
+            if further not in seen:
+                seen.add(further)
+                pending.append(further)
+
+
+def _special_units(rule: type[Rule], case: Case) -> list[Expression] | None:
+    """The sizes for which 1 is a case of its own; None when the conditions or the pattern's operators rule this case out."""
     if any(fact is False for fact in size_facts(rule, case)):
-        return False
-    if not rule.signature().has_axes and len(case.stars) < 2:
-        return True
+        return None
     graph = Graph()
-    try:
-        with collecting_obligations():
+    with collecting_units() as found, collecting_obligations(), taken_as_one(case.units):
+        try:
             trace(rule.pattern, arguments_for(rule, case, graph), graph)
-    except ShapeError:
-        return False
-    return True
+        except ShapeError:
+            strict = case.units or rule.signature().has_axes or len(case.stars) >= 2
+            return None if strict else []
+        except Exception:  # a rule is a user's code: that it raises is for `trace_case` to say
+            return []
+    return sorted(found - set(case.units), key=str)
+
+
+def _is_product(size: Expression) -> bool:
+    """The size is a product of sizes, which is 1 where each of them is."""
+    return len(size.terms) == 1 and next(iter(size.terms.values())) == 1 and all(isinstance(atom, Symbol) for atom in size.atoms)
+
+
+def unit_facts(case: Case) -> list[Truth]:
+    """That the sizes that are 1 in this case are."""
+    return [equal(unit, 1) for unit in case.units]
 
 
 def size_facts(rule: type[Rule], case: Case) -> list[Truth]:
@@ -120,7 +172,7 @@ def size_condition(rule: type[Rule], condition: Requires, case: Case, known: Map
     signature = rule.signature()
     values: dict[str, Any] = {name: Variable({(s,): 1}) for name, s in signature.symbols.items()}
     values |= {v.name: v.value() for v in signature.variables if isinstance(v, IntegerVariable)}
-    values |= dict(case.choices) | dict(known or {})
+    values |= dict(case.choices) | {str(symbol): one for symbol, one in case.ones.items()} | dict(known or {})
     return statement_of(lambda: condition.predicate(*(values[name] for name in condition.names)))
 
 
@@ -136,18 +188,19 @@ def arguments_for(rule: type[Rule], case: Case, graph: Graph, dtypes: Mapping[st
 
     `dtypes` gives tensors by name another dtype than the usual one.
     """
-    stars, choices, dtypes = dict(case.stars), dict(case.choices), dtypes or {}
+    choices, dtypes = dict(case.choices), dtypes or {}
     arguments: list[Any] = []
     for variable in rule.signature().variables:
         if isinstance(variable, TensorVariable):
-            type = TensorType(variable.shape(stars), dtypes.get(variable.name) or dtype_of(variable))
+            type = TensorType(case.shape(variable), dtypes.get(variable.name) or dtype_of(variable))
             arguments.append(Proxy(graph, graph.input(variable.name, type)))
         elif isinstance(variable, RealVariable):
             arguments.append(Proxy(graph, graph.input(variable.name, TensorType((), "float32", weak=True))))
         elif isinstance(variable, ChoiceVariable):
             arguments.append(choices[variable.name])
         else:
-            arguments.append(variable.value())
+            values = tuple(case.ones.get(symbol, Variable({(symbol,): 1})) for symbol in variable.symbols)
+            arguments.append(values if variable.length else values[0])
     return arguments
 
 
@@ -174,7 +227,7 @@ def trace_side(
     """
     graph = Graph()
     arguments = arguments_for(rule, case, graph, dtypes)
-    with collecting_obligations() as required:
+    with collecting_obligations() as required, taken_as_one(case.units):
         try:
             graph.outputs = trace(side, arguments, graph)
         except (TraceError, ShapeError):
@@ -190,7 +243,7 @@ def trace_case(rule: type[Rule], case: Case, dtypes: Mapping[str, str] | None = 
 
     Raises: TraceError, ShapeError as the rule's functions do.
     """
-    facts: list[Truth] = [*attribute_facts(rule), *size_facts(rule, case)]
+    facts: list[Truth] = [*attribute_facts(rule), *size_facts(rule, case), *unit_facts(case)]
     for _, dims in case.stars:
         facts += [at_least_zero(dim) for dim in dims]
     pattern, required = trace_side(rule, rule.pattern, case, dtypes)
@@ -209,5 +262,5 @@ def trace_case(rule: type[Rule], case: Case, dtypes: Mapping[str, str] | None = 
 
 __all__ = [
     "Case", "TracedCase", "any_of", "arguments_for", "cases", "dtype_of", "equal", "size_condition", "size_facts", "speaks_of_sizes",
-    "trace_case", "trace_side",
+    "trace_case", "trace_side", "unit_facts",
 ]  # fmt: skip

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from operators.expressions import Atom, Dim, Formula, Symbol, Truth, substitute, symbol
 from operators.operator import ShapeError, kind_of
-from rewrites.cases import Case, TracedCase, attribute_facts, cases, size_facts, speaks_of_sizes, trace_case
+from rewrites.cases import Case, TracedCase, attribute_facts, cases, size_facts, speaks_of_sizes, trace_case, unit_facts
 from rewrites.rule import Requires, Rule
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, TensorVariable
 from verifier import conditions
 from verifier.sizes import Assignment, SizeModel
-from verifier.values import EXTREME, LAYOUTS, POSITIVE, SMALL, SPECIAL, draw_number, draw_values, laid_out
+from verifier.values import EXTREME, LAYOUTS, ORDINARY, POSITIVE, SMALL, SPECIAL, draw_number, draw_values, laid_out
 
 MOST_ELEMENTS = 20_000
 """Instances whose tensors together have more elements are not drawn."""
@@ -121,7 +121,7 @@ class Ground:
         """What is known of the sizes of this case."""
         if isinstance(self.trace, TracedCase):
             return self.trace.facts
-        facts: list[Truth] = [*attribute_facts(self.rule), *size_facts(self.rule, self.case)]
+        facts: list[Truth] = [*attribute_facts(self.rule), *size_facts(self.rule, self.case), *unit_facts(self.case)]
         return tuple(dict.fromkeys(fact for fact in facts if isinstance(fact, Formula)))
 
     @cached_property
@@ -215,7 +215,8 @@ class Space:
             kind = values if attempt < 8 else POSITIVE
             reals = {v.name: draw_number(kind, source) for v in self.signature.variables if isinstance(v, RealVariable)}
             scale = source.randrange(256) if source.random() < 0.5 else 0
-            tensors = {name: draw_values(kind, shapes[name], dtypes[name], source.randrange(1 << 30), scale) for name in names}
+            kinds = self.kinds(kind)
+            tensors = {name: draw_values(kinds[name], shapes[name], dtypes[name], source.randrange(1 << 30), scale) for name in names}
             tensors = {name: tensors[shared.get(name, name)] for name in names}
             instance = Instance(
                 self.rule, ground.case, sizes, reals, tensors, dict(zip(names, layouts, strict=False)), shared, values, seed
@@ -226,6 +227,11 @@ class Space:
             if all(condition_holds(instance, condition) for condition in self.value_conditions):
                 return instance
         return None
+
+    def kinds(self, kind: str) -> dict[str, str]:
+        """The kind of values for each tensor: of a rule over the reals, weights are ordinary numbers where data are special."""
+        tame = kind == SPECIAL and not self.rule.equality.bitwise
+        return {v.name: ORDINARY if tame and v.weight else kind for v in self.signature.tensors}
 
     @cached_property
     def models(self) -> list[dict[str, float]]:

@@ -1,0 +1,26 @@
+"""Wrong laws are refuted by the tests, and the proof alone proves none of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rewrites import Rule
+from rewrites.cases import cases, trace_case
+from tests.verifier.wrong_laws import WrongLaw
+from verifier.proof.rules import prove_case
+from verifier.verdict import Status
+from verifier.verify import verify
+
+LAWS = WrongLaw.__subclasses__()
+
+
+@pytest.mark.parametrize("rule", LAWS, ids=lambda rule: rule.__name__)
+def test_a_wrong_law_is_not_proved(rule: type[Rule]) -> None:
+    assert not all(prove_case(trace_case(rule, case), timeout=5.0).proved for case in cases(rule))
+
+
+@pytest.mark.parametrize("rule", LAWS, ids=lambda rule: rule.__name__)
+def test_a_wrong_law_is_refuted(rule: type[Rule]) -> None:
+    verdict = verify(rule, examples=100)
+    assert verdict.status is Status.REFUTED, verdict.reason
+    assert verdict.counterexample is not None
