@@ -104,7 +104,7 @@ class AdaptiveAvgPool1d(AdaptiveAverage):
     axes: ClassVar[int] = 1
 
 
-@operator(torch="adaptive_avg_pool2d")
+@operator(torch="adaptive_avg_pool2d _adaptive_avg_pool2d")
 class AdaptiveAvgPool2d(AdaptiveAverage):
     """The mean of each window, the windows chosen so that two axes come out with the wanted size."""
 
@@ -112,7 +112,7 @@ class AdaptiveAvgPool2d(AdaptiveAverage):
     axes: ClassVar[int] = 2
 
 
-@operator(torch="adaptive_avg_pool3d")
+@operator(torch="adaptive_avg_pool3d _adaptive_avg_pool3d")
 class AdaptiveAvgPool3d(AdaptiveAverage):
     """The mean of each window, the windows chosen so that three axes come out with the wanted size."""
 

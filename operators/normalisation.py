@@ -171,6 +171,13 @@ def _inference_batch_norm(input: Any, weight: Any, bias: Any, mean: Any, var: An
     return BatchNorm(False), [input, mean, var, weight, bias, None, eps]
 
 
+@alias("_native_batch_norm_legit")
+def _batch_norm_without_statistics(input: Any, weight: Any, bias: Any, *rest: Any) -> Bound:
+    if len(rest) != 3 or rest[0] is not True:
+        raise Unsupported("BatchNorm: a call that writes running statistics in place is not covered")
+    return BatchNorm(True), [input, None, None, weight, bias, None, rest[2]]
+
+
 class OverLastAxes(Normalisation):
     """A normalisation over the last `axes` axes, whose weight and bias have those axes."""
 
@@ -322,6 +329,16 @@ class GroupNorm(Normalisation):
     @classmethod
     def bind(cls, input: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5, cudnn_enabled: bool = True) -> Bound:
         return cls(plain(num_groups)), [input, weight, bias, eps]
+
+
+@alias("native_layer_norm")
+def _native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: Any) -> Bound:
+    return LayerNorm.bind(input, normalized_shape, weight, bias, eps)
+
+
+@alias("native_group_norm")
+def _native_group_norm(input: Any, weight: Any, bias: Any, N: Any, C: Any, HxW: Any, group: Any, eps: Any) -> Bound:
+    return GroupNorm.bind(input, group, weight, bias, eps)
 
 
 @operator(torch="instance_norm", onnx="InstanceNormalization")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from operators.convolution import nested_total, per_axis
 from operators.expressions import Dim, all_of, at_least_zero, floor_divide, larger, plain, product, smaller
 from operators.meaning import as_value, constant, divide, largest, when, within
-from operators.operator import Operator, TensorType, Unsupported, is_known_equal, operator, require
+from operators.operator import Operator, TensorType, Unsupported, alias, is_known_equal, operator, require
 from operators.pointwise import floating
 
 Bound = tuple[Operator, Sequence[Any]]
@@ -110,7 +110,7 @@ class MaxPool(Pooling):
         dilation: Any = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
-    ) -> tuple[Operator, Sequence[Any]]:
+    ) -> Bound:
         if return_indices or input.ndim != cls.axes + 2:
             raise Unsupported(f"{cls.__name__}: indices, or x of other than {cls.axes + 2} axes, are not covered")
         kernel = per_axis(kernel_size, cls.axes)
@@ -164,7 +164,7 @@ class AveragePool(Pooling):
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: Any = None,
-    ) -> tuple[Operator, Sequence[Any]]:
+    ) -> Bound:
         if input.ndim != cls.axes + 2:
             raise Unsupported(f"{cls.__name__}: x must have {cls.axes + 2} axes, got {input.ndim}")
         kernel = per_axis(kernel_size, cls.axes)
@@ -270,3 +270,11 @@ class AvgPool3d(AveragePool):
         for size, k in zip(operands[0].shape[2:], self.kernel, strict=True):
             require(self, at_least_zero(size - k), f"the window must fit into x, got {operands[0]} and {self}")
         return result
+
+
+@alias("max_pool2d_with_indices")
+def _with_positions(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> Bound:
+    """The first output; the positions are not covered."""
+    return MaxPool2d.bind(input, kernel_size, stride, padding, dilation, ceil_mode)

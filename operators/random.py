@@ -59,6 +59,11 @@ def _channel_dropout(input: Any, p: Any = 0.5, training: bool = True, inplace: b
     return Dropout.bind(input, p, training, inplace)
 
 
+@alias("native_dropout")
+def _native_dropout(input: Any, p: Any, train: bool | None) -> Bound:
+    return Dropout.bind(input, p, bool(train))
+
+
 class Draw(Operator):
     """A tensor of independent draws."""
 

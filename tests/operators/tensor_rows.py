@@ -24,6 +24,7 @@ import operators.pooling as pooling
 import operators.reductions as reductions
 import operators.softmax as softmax
 import operators.spreads as spreads
+import operators.unfolding as unfolding
 from tests.operators.drawing import WIDE, Case, Drawer, Row
 from tests.operators.rows import EVERY, NUMBERS, ROWS
 
@@ -292,6 +293,12 @@ def _adaptive(operator: Any) -> Callable[[Drawer], Case]:
     return draw
 
 
+def _unfold(d: Drawer) -> Case:
+    kernel, dilation, pad, stride = (tuple(d.whole(low, high) for _ in range(2)) for low, high in ((1, 3), (1, 2), (0, 2), (1, 2)))
+    shape = [max(r * (k - 1) + 1 - 2 * p, 1) + d.whole(0, 2) for r, k, p in zip(dilation, kernel, pad)]
+    return Case(unfolding.Unfold(kernel, dilation, pad, stride), [d.tensor((d.size(1, 2), d.size(1, 2), *shape), d.pick(WIDE))])
+
+
 def _embedding(d: Drawer) -> Case:
     rows = d.size(1)
     return Case(indexing.Embedding(), [d.tensor((rows, d.size()), d.pick(WIDE)), d.tensor(d.shape(0, 2), "int64", 0, rows - 1)])
@@ -434,6 +441,7 @@ ROWS |= {
     "InstanceNorm": Row(_instance_norm, exact=False),
     "Attention": Row(_attention, exact=False),
     "Embedding": Row(_embedding),
+    "Unfold": Row(_unfold),
     "Gather": Row(_gather),
     "IndexSelect": Row(_index_select),
     "Index": Row(_index),

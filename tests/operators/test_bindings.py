@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import operators  # noqa: F401 (declares them)
 from operators.operator import Unsupported, mutates, operator_for
@@ -48,3 +49,8 @@ def test_in_place_forms_are_known_as_such() -> None:
     assert mutates(torch.ops.aten.relu_.default) and operator_for(torch.ops.aten.relu_.default) is operator_for(torch.relu)
     assert mutates(torch.Tensor.__iadd__) and operator_for(torch.Tensor.__iadd__) is operator_for(torch.add)
     assert not mutates(torch.Tensor.__add__) and not mutates(torch.Tensor.__invert__) and not mutates(torch.add)
+
+
+def test_functions_of_one_name_that_differ_are_told_apart() -> None:
+    assert operator_for(F.unfold) is operator_for(torch.ops.aten.im2col.default) is not None
+    assert operator_for(torch.Tensor.unfold) is None and operator_for(torch.ops.aten.unfold.default) is None
