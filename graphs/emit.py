@@ -13,13 +13,15 @@ from torch.utils import _pytree as pytree
 
 from graphs.evaluate import map_attributes
 from graphs.graph import Graph, Value
-from graphs.interface import Interface, Position, interface_of, symbol_of
+from graphs.interface import Interface, Position, interface_of, linear_in
 from graphs.record import Recorded, Recording
 from graphs.sizes import number
 from operators.expressions import Expression, Symbol, Variable
 from operators.opaque import Opaque
 from operators.operator import Effect, Operator, TensorType
 from operators.sources import Constant, Input, Scalar
+
+_MEASURES = (getattr, torch.ops.aten.sym_size.int, python_operator.sub, python_operator.floordiv)
 
 USUAL_SIZE = 24
 """What a symbolic size is taken to be in the examples that `run` is recorded on, where capture left no better number."""
@@ -154,13 +156,19 @@ class _Emission:
         self.known[value] = Recorded.of(node, example, kind.shape)
 
     def sizes(self) -> None:
-        """A node for each symbol, read from the first input that has it as a size."""
+        """A node for each symbol, computed from the first input of which it decides a size."""
         for node in self.graph.inputs:
             for axis, dim in enumerate(self.graph.types(node)[0].shape):
-                symbol = symbol_of(dim)
-                if symbol is not None and symbol not in self.recording.symbols:
-                    source = self.known[Value(node)].node
-                    self.recording.symbols[symbol] = self.fx.call_function(torch.ops.aten.sym_size.int, (source, axis))
+                solved = linear_in(dim)
+                if solved is None or solved[0] in self.recording.symbols:
+                    continue
+                symbol, factor, offset = solved
+                size = self.fx.call_function(torch.ops.aten.sym_size.int, (self.known[Value(node)].node, axis))
+                if offset:
+                    size = self.fx.call_function(python_operator.sub, (size, offset))
+                if factor != 1:
+                    size = self.fx.call_function(python_operator.floordiv, (size, factor))
+                self.recording.symbols[symbol] = size
 
     def apply(self, node: int, operator: Operator) -> None:
         operands = [None if operand is None else self.known[operand] for operand in self.graph.operands(node)]
@@ -219,7 +227,7 @@ class _Emission:
 
     def finished(self) -> torch.fx.GraphModule:
         for node in reversed(list(self.fx.nodes)):
-            if node.op == "call_function" and not node.users and node.target in (getattr, torch.ops.aten.sym_size.int):
+            if node.op == "call_function" and not node.users and node.target in _MEASURES:
                 self.fx.erase_node(node)
         for node in [node for node in self.attributes.values() if not node.users]:
             self.fx.erase_node(node)

@@ -104,29 +104,34 @@ def bind_sizes(graph: Graph, shapes: Sequence[Sequence[int]]) -> dict[Symbol, in
     Raises: ValueError naming the input when a shape is not one that the graph was captured for.
     """
     sizes: dict[Symbol, int] = {}
-    pending: list[tuple[str, Expression, int]] = []
+    symbolic: list[tuple[str, Expression, int]] = []
     for node, shape in zip(graph.inputs, shapes, strict=True):
         name, expected = graph.operator(node).attributes["name"], graph.types(node)[0].shape
         if len(shape) != len(expected):
             raise ValueError(f"input {name}: must have {len(expected)} axes, got {len(shape)}")
         for dim, size in zip(expected, shape, strict=True):
-            alone = symbol_of(dim)
-            if alone is not None and sizes.setdefault(alone, size) == size:
-                continue
-            if isinstance(dim, Expression) and alone is None:
-                pending.append((name, dim, size))
-            elif alone is not None or dim != size:
+            if isinstance(dim, Expression):
+                symbolic.append((name, dim, size))
+                solved = linear_in(dim)
+                if solved is not None:
+                    symbol, factor, offset = solved
+                    sizes.setdefault(symbol, (size - offset) // factor)
+            elif dim != size:
                 raise ValueError(f"input {name}: must be [{', '.join(map(str, expected))}], got {list(shape)}")
-    for name, dim, size in pending:
+    for name, dim, size in symbolic:
         if number(dim, sizes) != size:
-            raise ValueError(f"input {name}: a size must be {dim}, got {size}")
+            known = ", ".join(f"{symbol} = {value}" for symbol, value in sizes.items())
+            raise ValueError(f"input {name}: a size must be {dim} for {known}, got {size}")
     return sizes
 
 
-def symbol_of(dim: Dim) -> Symbol | None:
-    """The symbol that the dim is, if it is one alone."""
-    if isinstance(dim, Expression) and len(dim.terms) == 1:
-        ((monomial, coefficient),) = dim.terms.items()
-        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
-            return monomial[0]
-    return None
+def linear_in(dim: Dim) -> tuple[Symbol, int, int] | None:
+    """The symbol s with factor and offset when the dim is factor · s + offset, else None."""
+    if not isinstance(dim, Expression):
+        return None
+    offset = dim.terms.get((), 0)
+    rest = {monomial: coefficient for monomial, coefficient in dim.terms.items() if monomial}
+    if len(rest) != 1:
+        return None
+    ((monomial, factor),) = rest.items()
+    return (monomial[0], factor, offset) if len(monomial) == 1 and isinstance(monomial[0], Symbol) else None

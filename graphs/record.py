@@ -65,6 +65,8 @@ class Recording(TorchFunctionMode):
             if not isinstance(example, torch.Tensor):
                 return example
             example, kwargs = example.to("meta"), {**kwargs, "device": self.device}
+        if isinstance(example, bool) and function in _DTYPE_QUESTIONS:
+            return example
         node = self.create(function, self.nodes(args), self.nodes(kwargs))
         return self.wrap(node, example)
 
@@ -182,5 +184,7 @@ def _property_name(function: Any) -> str | None:
     owner = getattr(function, "__self__", None)
     return getattr(owner, "__name__", None)
 
+
+_DTYPE_QUESTIONS = (torch.is_floating_point, torch.is_complex, torch.Tensor.is_floating_point, torch.Tensor.is_complex)
 
 _SHAPES = (torch.Tensor.size, torch.Tensor.dim, torch.Tensor.ndimension, torch.Tensor.numel)

@@ -125,6 +125,29 @@ def test_sizes_with_quotients_and_remainders_are_computed() -> None:
         assert_same(forward(x), emitted(x))
 
 
+def test_sizes_that_are_multiples_are_solved() -> None:
+    class Even(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.view(2, -1).sum(0) * x.shape[0]
+
+    half = Dim("half", min=2, max=50)
+    graph = capture(Even(), (torch.randn(6),), ({0: 2 * half},))
+    emitted = to_module(graph)
+    for n in (4, 10):
+        x = torch.randn(n)
+        assert_same(Even()(x), emitted(x))
+        assert_same(Even()(x), evaluate(graph, [x])[0])
+    with pytest.raises(ValueError, match=r"a size must be 2\*.* for .* = 2, got 5"):
+        evaluate(graph, [torch.randn(5)])
+
+
+def test_emitted_modules_compile() -> None:
+    module = Small().eval()
+    (x,), named = example()
+    compiled = torch.compile(to_module(capture(module, ((x,), named))), backend="eager", fullgraph=True)
+    assert_same(module(x, **named), compiled(x, **named))
+
+
 def test_a_node_that_cannot_be_written_is_named() -> None:
     class Unwritable(Relu):
         def run(self, *tensors: Any) -> Any:
