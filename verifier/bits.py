@@ -102,7 +102,7 @@ class BitAlgebra:
             if any(word.kind == "float" for word in words):
                 raise NotCovered("integers meet floats")
             return Word(self._integer(name, [self.lifted(word, self.sort) for word in words]), "int")
-        mixed = any(word.weak for word in words)
+        mixed = any(word.weak for word in words) or name == "Reciprocal"
         sort = self.working if mixed else self.sort
         if name in ("Add", "Multiply"):
             words = sorted(words, key=lambda word: str(word.term) if not isinstance(word.term, int) else f"#{word.term}")
@@ -319,12 +319,34 @@ def prove_bits(traced: TracedCase, equality: Equality, dtype: str, milliseconds:
         goal = _same(one, other, a.kind, equality, z3)
         if z3.is_true(z3.simplify(goal)):
             continue
-        solver = z3.Solver()
-        solver.set("timeout", milliseconds)
-        solver.add(*from_pattern, *_conditions(traced, algebra), z3.Not(z3.And(goal, *algebra.partial[len(from_pattern) : required])))
-        if solver.check() != z3.unsat:
+        asked = [*from_pattern, *_conditions(traced, algebra), z3.Not(z3.And(goal, *algebra.partial[len(from_pattern) : required]))]
+        if not _unsatisfiable(asked, bool(algebra.functions), milliseconds):
             return False
     return True
+
+
+_ANSWERED: dict[str, bool] = {}
+"""Questions by their text: the cases of one rule often ask the same."""
+
+
+def _unsatisfiable(asked: list[Any], with_functions: bool, milliseconds: int) -> bool:
+    """No elements satisfy the statements; several of Z3's ways are tried."""
+    import z3
+
+    question = "\n".join(statement.sexpr() for statement in asked)
+    if question not in _ANSWERED:
+        blasting = z3.Then("simplify", "fpa2bv", "simplify", "solve-eqs", "bit-blast", "sat")
+        solvers = [z3.Solver()] if with_functions else [blasting.solver(), z3.SolverFor("QF_FP")]
+        answer = False
+        for solver in solvers:
+            solver.set("timeout", milliseconds)
+            solver.add(*asked)
+            result = solver.check()
+            answer = result == z3.unsat
+            if result != z3.unknown:
+                break
+        _ANSWERED[question] = answer
+    return _ANSWERED[question]
 
 
 def _conditions(traced: TracedCase, algebra: BitAlgebra) -> list[Any]:

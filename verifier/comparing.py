@@ -86,22 +86,21 @@ class Standard:
         return CHANGES.get(kind) in self.equality.changes
 
 
-def compare(instance: Instance, left: Outcome, right: Outcome, standard: Standard) -> Difference | None:
-    """The first difference that the standard does not allow, structure before values before effects."""
+def compare(instance: Instance, left: Outcome, right: Outcome, standard: Standard, seen: set[Kind] | None = None) -> Difference | None:
+    """The first difference that the standard does not allow, structure before values before effects.
+
+    `seen` gathers the kinds of floating-point differences, allowed or not.
+    """
     structural = _structure(left, right)
     if structural is not None:
         return structural
-    found = [d for d in _values(instance, left.outputs, right.outputs, standard) if not standard.allows(d.kind)]
+    differences = _values(instance, left.outputs, right.outputs, standard)
+    if seen is not None:
+        seen.update(difference.kind for difference in differences)
+    found = [difference for difference in differences if not standard.allows(difference.kind)]
     if found:
         return found[0]
     return _effects(instance, left, right, standard)
-
-
-def changes(instance: Instance, left: Outcome, right: Outcome) -> list[Difference]:
-    """Every floating-point change between the outputs, allowed or not."""
-    if _structure(left, right) is not None:
-        return []
-    return _values(instance, left.outputs, right.outputs, Standard(Equality.BITWISE))
 
 
 def _structure(left: Outcome, right: Outcome) -> Difference | None:
@@ -348,4 +347,4 @@ def _whole(tensor: torch.Tensor) -> bool:
     return bool(((tensor == tensor.round()) & (tensor.abs() <= limit)).all())
 
 
-__all__ = ["CHANGES", "Difference", "Judgement", "Kind", "Standard", "changes", "compare"]
+__all__ = ["CHANGES", "Difference", "Judgement", "Kind", "Standard", "compare"]

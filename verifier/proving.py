@@ -103,7 +103,7 @@ def _bits(traced: TracedCase, rule: type[Rule], deadline: float) -> str | None:
         if dtype in FLOAT_FORMATS and not rule.equality.bitwise:
             return None
         try:
-            if left <= 0 or not prove_bits(traced, rule.equality, dtype, milliseconds=int(min(3.0, left) * 1000) + 1):
+            if left <= 0 or not prove_bits(traced, rule.equality, dtype, milliseconds=int(min(5.0, left) * 1000) + 1):
                 return None
         except NotCovered:
             return None

@@ -46,12 +46,13 @@ class Suggestion:
 
 
 def candidates(rule: type[Rule]) -> list[Candidate]:
-    """Conditions worth trying, weaker kinds first: signs, orders, divisibility, oddness, equal sizes, sizes and attributes of 0 or 1, choices."""
+    """Conditions worth trying, weaker kinds first: signs, orders, divisibility, oddness, equal sizes, sizes of 0 or 1, choices."""
     signature = rule.signature()
     integers = [s for v in signature.variables if isinstance(v, IntegerVariable) for s in v.symbols]
     sizes = [s for s in signature.symbols.values() if s not in integers]
     reals = [v.name for v in signature.variables if isinstance(v, RealVariable)]
     tensors = [v.name for v in signature.variables if isinstance(v, TensorVariable) and v.kind != "bool"]
+    choices = [v for v in signature.variables if isinstance(v, ChoiceVariable)]
     return [
         *(Candidate(f"{s} ≥ 0", (at_least_zero(_dim(s)),)) for s in integers),
         *_signs([*reals, *tensors]),
@@ -62,7 +63,7 @@ def candidates(rule: type[Rule]) -> list[Candidate]:
         *(Candidate(f"{a} == {b}", (equal(_dim(a), _dim(b)),)) for a, b in itertools.combinations([*integers, *sizes], 2)),
         *(Candidate(f"{s} == {number}", (equal(_dim(s), number),)) for number in (1, 0) for s in integers),
         *(Candidate(f"{s} == 1", (equal(_dim(s), 1),)) for s in sizes),
-        *(Candidate(f"{v.name} == {c!r}", choice=(v.name, c)) for v in signature.variables if isinstance(v, ChoiceVariable) for c in v.choices),
+        *(Candidate(f"{v.name} == {c!r}", choice=(v.name, c)) for v in choices for c in v.choices),
     ]
 
 
@@ -87,7 +88,7 @@ def _orders(names: Sequence[str]) -> Iterator[Candidate]:
 
 
 def suggest(rule: type[Rule], seconds: float = 60.0, most: int = 2) -> Suggestion | None:
-    """The weakest conjunction of at most `most` candidate conditions under which every case of the rule is proved; None when none is found.
+    """The weakest conjunction of at most `most` candidate conditions under which every case of the rule is proved, if one is found.
 
     A candidate that leaves no instance, or under which a counterexample is drawn, is passed over without a proof.
     """

@@ -10,11 +10,12 @@ from typing import Any
 from rewrites.cases import TracedCase
 from rewrites.rule import Rule
 from verifier import forms
-from verifier.comparing import Standard
+from verifier.comparing import CHANGES, Kind, Standard
 from verifier.conditions import impossible
 from verifier.gradients import TAIL as GRADIENT_TAIL
 from verifier.gradients import compare_gradients
-from verifier.instances import Instance, Space
+from verifier.instances import FLOATS, Instance, Space
+from verifier.rounding import worst_errors
 from verifier.isolation import TimeLimit, time_limit
 from verifier.proving import prove_all
 from verifier.refuting import counterexample
@@ -160,7 +161,7 @@ def _tested(work: Verification, space: Space) -> Verdict | None:
     if report.failure is not None:
         failure = report.failure
         work.part("tests", f"refuted after {failure.examples} examples", since)
-        return work.verdict(Status.REFUTED, f"{failure.difference.kind}: {failure.difference.sentence}", failure)
+        return work.verdict(Status.REFUTED, _why(failure, report, standard), failure)
     if not report.examples:
         work.part("tests", "no example ran", since)
         if report.error:
@@ -169,9 +170,30 @@ def _tested(work: Verification, space: Space) -> Verdict | None:
     if space.value_conditions and not report.filled:
         return _no_numbers(work, space)
     work.part("tests", summary(report), since)
+    work.changes = tuple(kind.value for kind in Kind if kind in report.seen)
+    _measure(work, space)
     work.scope = "; ".join([f"sizes up to {report.largest}", ", ".join(sorted(report.dtypes)), *sorted(report.limits)])
     work.effects = "; ".join([*effect_words(space), *sorted(report.written), *sorted(report.aliasing)]) or "none"
     return None
+
+
+def _why(failure: Failure, report: Report, standard: Standard) -> str:
+    """The refutation in one sentence; for a change that could be declared, everything seen that is not."""
+    sentence = f"{failure.difference.kind}: {failure.difference.sentence}"
+    if failure.difference.kind not in CHANGES:
+        return sentence
+    undeclared = [kind.value for kind in CHANGES if kind in report.seen | {failure.difference.kind} and not standard.allows(kind)]
+    return f"{sentence}; the rule changes {' and '.join(undeclared)} and declares {standard.equality}"
+
+
+def _measure(work: Verification, space: Space) -> None:
+    """The worst relative error per dtype, where the sides are not equal bit for bit."""
+    if work.rule.equality.bitwise or not any(family in FLOATS for family in space.families):
+        return
+    since = time.monotonic()
+    work.errors = worst_errors(space, max(5, work.examples // 12), work.seed, work.deadline)
+    words = ", ".join(f"{error:.1e} in {dtype}" for dtype, error in work.errors.items())
+    work.part("rounding", f"worst relative error {words}" if words else "not measured", since)
 
 
 def _no_numbers(work: Verification, space: Space) -> Verdict:
