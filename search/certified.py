@@ -13,14 +13,14 @@ from rewrites.rule import Rule
 from search.result import Refusal
 
 Certified: TypeAlias = Mapping[type[Rule], str] | Callable[[type[Rule]], str | None]
-"""From a rule to the name of its certificate; None, or no entry, where there is none. A callable is asked only for rules that fire."""
+"""From a rule to the name of its certificate; None, or no entry, where there is none. A callable is asked only for rules in use."""
 
 UNCERTIFIED = "no valid certificate for this content of the rule; run `rewright verify` on it"
 
 
 @dataclass(eq=False)
 class Admitted:
-    """A rule with the certificate under which it is used, asked for when the rule first fires somewhere.
+    """A rule with the certificate under which it is used, asked for when a result first uses the rule.
 
     waited: the seconds that the answer took (a rule without a stored certificate may be verified on the spot)
     """
@@ -58,7 +58,7 @@ def admit(rules: Iterable[type[Rule]], certified: Certified) -> tuple[list[Admit
 
 
 def refusals(admitted: Iterable[Admitted]) -> list[Refusal]:
-    """A refusal for each rule that fired and had no certificate."""
+    """A refusal for each rule that a result would have used and that had no certificate."""
     return [Refusal(entry.rule.__name__, UNCERTIFIED) for entry in admitted if entry.denied]
 
 

@@ -298,8 +298,6 @@ class Explorer:
         for admitted in self._rules_for(graph, around):
             for match in find_matches(admitted.rule, host, around):
                 if match.key not in seen and not all(value.node in free for value in match.outputs):
-                    if not admitted.certificate:
-                        break
                     seen.add(match.key)
                     state.moves.append(Move(admitted, match))
 

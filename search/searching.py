@@ -6,6 +6,7 @@ once and its moves are replayed in the equal ones; a further sweep cuts elsewher
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from costs.roofline import Cost, Roofline
 from graphs.graph import Graph
 from rewrites.rule import Rule
 from search.certified import Admitted, Certified, admit, refusals
-from search.explorer import Explorer, Limits
+from search.explorer import Explorer, Limits, State
 from search.interruption import Interruption
 from search.objective import Objective
 from search.replay import Solution, replay, solution_of
@@ -158,14 +159,10 @@ class _Run:
                 self._enter(known, window, replayed, free)
                 return True
         allowed = self.elapsed() + max((self.seconds - self.elapsed()) / left, 0.0) * 2
-        explorer = Explorer(window.graph, self.rules, self.roofline, self.value, self.objective.needs_memory, self._tell)
-        counted = (self.expanded, self.candidates)
-        self._counted = counted
         limits = Limits(self.expansions, max(20, self.expansions // 4), lambda: self.out_of_time() or self.elapsed() > allowed)
-        best = explorer.run(limits)
-        self.expanded, self.candidates = counted[0] + explorer.expanded, counted[1] + explorer.candidates
+        best = self._certified_best(window, limits)
         self.complete = self.complete and not self.out_of_time()
-        if best is explorer.root:
+        if best.parent is None:
             self.solved.setdefault(window.description, None)
             return False
         solution = solution_of(best, window.order)
@@ -173,6 +170,24 @@ class _Run:
         assert best.graph is not None
         self._enter(solution, window, best.graph, free)
         return True
+
+    def _certified_best(self, window: Window, limits: Limits) -> State:
+        """The window's best form by rules with certificates.
+
+        The rules on the way to the best form are asked for theirs; without those refused it is sought anew, or when there is no
+        time for that, it is the best form before the first refused rule.
+        """
+        while True:
+            rules = [rule for rule in self.rules if not rule.denied]
+            explorer = Explorer(window.graph, rules, self.roofline, self.value, self.objective.needs_memory, self._tell)
+            counted = self._counted = (self.expanded, self.candidates)
+            best = explorer.run(limits)
+            self.expanded, self.candidates = counted[0] + explorer.expanded, counted[1] + explorer.candidates
+            held = list(itertools.takewhile(lambda state: state.move is not None and state.move.rule.certificate, best.path))
+            if len(held) == len(best.path):
+                return best
+            if self.out_of_time():
+                return min([explorer.root, *held], key=lambda state: state.value)
 
     def _tell(self, explorer: Explorer) -> None:
         if self.progress is not None:

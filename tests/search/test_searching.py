@@ -193,3 +193,17 @@ def test_no_objective_gets_worse(objective: str) -> None:
 def test_unknown_objective_is_refused(text: str, named: str) -> None:
     with pytest.raises(UnknownObjectiveError, match=named):
         Objective.of(text)
+
+
+def test_rule_refused_on_asking_is_searched_around() -> None:
+    """The best form needs a rule that turns out to have no certificate: the best form without it is handed out."""
+    asked = []
+
+    def ask(rule: type[Rule]) -> str | None:
+        asked.append(rule.__name__)
+        return None if rule is EnlargeKernels else "held"
+
+    result = search(residual_block(), RULES, ask, check=False)
+    assert [step.rule for step in result.steps] == ["FoldBatchNormIntoConvolution"] * 2
+    assert [refusal.rule for refusal in result.refused] == ["EnlargeKernels"]
+    assert len(asked) == len(set(asked))
