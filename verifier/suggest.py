@@ -115,7 +115,8 @@ def _is_enough(chosen: Sequence[Candidate], traced: Sequence[TracedCase], known:
         if Refuter(t.pattern, t.replacement, [*t.facts, *facts], [*own, *bounds]).model(draws=6, tries=200) is not None:
             return False
     return all(
-        prove(t.pattern, t.replacement, [*t.facts, *facts], [*own, *bounds], t.replacement_requires, timeout=3.0).proved for t, own in admitted
+        prove(t.pattern, t.replacement, [*t.facts, *facts], [*own, *bounds], t.replacement_requires, timeout=3.0).proved
+        for t, own in admitted
     )
 
 

@@ -10,10 +10,11 @@ from typing import Any
 from operators.expressions import Comparison, Dim, Expression, Formula, Truth, divide_exactly, equal, negate, plain, product
 from operators.meaning import ravel
 from verifier.proof import functions, piecewise
+from verifier.proof.binders import Binder
 from verifier.proof.guards import conjuncts, divided, index_parts, interval
 from verifier.proof.knowledge import Index, SplitNeeded, current, range_of
 from verifier.proof.normalise import summed_over, unless, where
-from verifier.proof.reductions import Binder, infinity, largest_over
+from verifier.proof.reductions import infinity, largest_over
 from verifier.proof.terms import Value, as_value
 
 UNROLLED = 1
@@ -128,12 +129,10 @@ class Symbolic:
         return piecewise.compare(relation, _value(left), _value(right))
 
     def convert(self, value: Any, source: str, target: str) -> Value:
-        value = _value(value)
+        item = _value(value)
         if target == "bool":
-            return value if source == "bool" else piecewise.ONE - piecewise.is_zero(value)
-        if "int" in target and "float" in source:
-            return piecewise.truncation(value)
-        return value
+            return item if source == "bool" else piecewise.ONE - piecewise.is_zero(item)
+        return piecewise.truncation(item) if "int" in target and "float" in source else item
 
     def as_index(self, value: Any) -> Any:
         return value if isinstance(value, (int, Expression)) else piecewise.as_index(value)

@@ -24,10 +24,12 @@ from operators.expressions import (
     substitute,
     substitute_formula,
 )  # fmt: skip
+from verifier.proof.binders import Binder
 from verifier.proof.guards import Bounds, bounds_of, index_parts, simplified
 from verifier.proof.knowledge import Index, SplitNeeded, current
 from verifier.proof.matching import Map, equations_between, leaves, solutions
-from verifier.proof.reductions import Alternative, Binder, Largest
+from verifier.proof.readable import map_text
+from verifier.proof.reductions import Alternative, Largest
 from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value, sorted_factors
 
 Guards = frozenset[Formula]
@@ -103,7 +105,7 @@ class Comparison_:
                 if mapped is not None:
                     group.append((mapped, numbers, coefficient))
                     if found:
-                        notes.append(f"{_shown(product)}: " + ", ".join(f"{a} ↦ {b}" for a, b in found.items()))
+                        notes.append(map_text(product, {a: str(b) for a, b in found.items() if isinstance(a, Index)}))
             if group_is_zero(group, guards):
                 self.maps.extend(notes)
             else:
@@ -163,7 +165,7 @@ class Comparison_:
         difference = one - other
         if isinstance(difference, int):
             return difference == 0
-        computed = [a for a in Expression.of(one).atoms if isinstance(a, Data)], [a for a in Expression.of(other).atoms if isinstance(a, Data)]
+        computed = tuple([a for a in Expression.of(dim).atoms if isinstance(a, Data)] for dim in (one, other))
         if len(computed[0]) == 1 and len(computed[1]) == 1 and computed[0] != computed[1]:
             (a,), (b,) = computed
             return self.equal(a.value, b.value, guards) and self.same_index(one, substitute(other, {b: Expression.of(a)}), guards)
@@ -284,7 +286,6 @@ def head(factor: Factor) -> str:
 
 def pairings(mine: list[Factor], theirs: list[Factor], most: int = 24) -> Iterator[list[tuple[Factor, Factor]]]:
     """Ways to pair factors with the same head."""
-    count = 0
 
     def extend(position: int, left: list[Factor], done: list[tuple[Factor, Factor]]) -> Iterator[list[tuple[Factor, Factor]]]:
         if position == len(mine):
@@ -300,11 +301,7 @@ def pairings(mine: list[Factor], theirs: list[Factor], most: int = 24) -> Iterat
             rest.remove(candidate)
             yield from extend(position + 1, rest, [*done, (mine[position], candidate)])
 
-    for pairing in extend(0, list(theirs), []):
-        yield pairing
-        count += 1
-        if count >= most:
-            return
+    yield from itertools.islice(extend(0, list(theirs), []), most)
 
 
 def _mapped(product: Product, found: Map) -> tuple[Guards | None, tuple[tuple[Factor, int], ...]]:
@@ -352,10 +349,6 @@ def _counts_cancel(terms: list[tuple[Guards, Fraction]], guards: Guards) -> bool
         return [t.formula(g) for g in common | guards] + [z3.Sum(parts) != 0]
 
     return current().solver.unsatisfiable(statements)
-
-
-def _shown(product: Product) -> str:
-    return product.key
 
 
 __all__ = ["Comparison_", "group_is_zero"]

@@ -24,7 +24,8 @@ from operators.expressions import (
     formula_symbols,
 )  # fmt: skip
 from operators.meaning import FUNCTIONS
-from verifier.proof.reductions import INFINITY, Binder, Largest
+from verifier.proof.binders import Binder
+from verifier.proof.reductions import INFINITY, Largest
 from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value
 
 Numbers = Mapping[Symbol, int]
@@ -104,19 +105,19 @@ class Evaluation:
         """The integer that the expression is."""
         if isinstance(dim, int):
             return dim
-        return sum(c * math.prod(self.atom(a, numbers) for a in m) for m, c in dim.terms.items())
+        return int(sum(c * math.prod(self.atom(a, numbers) for a in m) for m, c in dim.terms.items()))
 
     def atom(self, atom: Atom, numbers: Numbers) -> int:
         """The integer that the unknown is."""
         if isinstance(atom, Symbol):
             return numbers[atom]
         if isinstance(atom, Quotient):
-            return self.dim(atom.numerator, numbers) // self.dim(atom.denominator, numbers)
+            return int(self.dim(atom.numerator, numbers) // self.dim(atom.denominator, numbers))
         if isinstance(atom, Extreme):
             pick = max if atom.name == "max" else min
             return int(pick(self.dim(atom.left, numbers), self.dim(atom.right, numbers)))
         assert isinstance(atom, Data)
-        return round(self.value(atom.value, numbers))
+        return round(float(self.value(atom.value, numbers)))
 
     def factor(self, factor: Factor, numbers: Numbers) -> float:
         """The number that the factor is."""

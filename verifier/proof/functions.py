@@ -10,12 +10,12 @@ from math import gcd
 from typing import Any
 
 from operators.expressions import Dim, floor_divide
+from verifier.proof.binders import Binder
 from verifier.proof.content import leads_negative
 from verifier.proof.knowledge import Index
 from verifier.proof.laws import ONE, exponential, inverse, logarithm, sigmoid, square_root, tanh
 from verifier.proof.normalise import by_cases
 from verifier.proof.piecewise import above_zero, absolute, floor, maximum, minimum, rounding, truncation
-from verifier.proof.reductions import Binder
 from verifier.proof.signs import polynomial_of
 from verifier.proof.terms import Function, Value, as_value
 

@@ -139,7 +139,11 @@ def bounds_of(guards: Iterable[Comparison]) -> dict[Symbol, tuple[Dim | None, Di
         if not isinstance(index, Index) or abs(coefficient) != 1 or (isinstance(rest, Expression) and index in rest.symbols):
             continue
         low, high = found.get(index, (None, None))
-        found[index] = (-rest, high) if coefficient == 1 and low is None else (low, rest) if coefficient == -1 and high is None else (low, high)
+        if coefficient == 1 and low is None:
+            low = -rest
+        elif coefficient == -1 and high is None:
+            high = rest
+        found[index] = (low, high)
     return found
 
 

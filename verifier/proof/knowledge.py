@@ -34,7 +34,7 @@ class Index(Symbol):
 
 @dataclass(frozen=True)
 class Bound:
-    """Σ coefficient · element + constant `relation` 0 at every index, with relation one of >= > == !=; an element is named by its tensor."""
+    """Σ coefficient · element + constant `relation` 0 at every index, relation one of >= > == !=; tensors name elements."""
 
     relation: str
     coefficients: tuple[tuple[str, Fraction], ...]
@@ -214,9 +214,8 @@ def below_quotients(index: Symbol, extent: Expression) -> Iterator[Truth]:
     for atom in extent.atoms:
         if isinstance(atom, Quotient) and extent.terms.get((atom,)) == 1:
             rest = extent - Expression.of(atom)
-            if isinstance(rest, int) or atom not in rest.atoms:
-                if current().evidently_positive(atom.denominator):
-                    yield at_least_zero(atom.numerator + atom.denominator * (rest - 1) - atom.denominator * Expression.of(index))
+            if (isinstance(rest, int) or atom not in rest.atoms) and current().evidently_positive(atom.denominator):
+                yield at_least_zero(atom.numerator + atom.denominator * (rest - 1) - atom.denominator * Expression.of(index))
 
 
 def range_of(index: Symbol, extent: Dim) -> tuple[Truth, Truth]:

@@ -207,7 +207,10 @@ def tanh(value: Value) -> Value:
 
 
 def logarithm(value: Value) -> Value:
-    """log(x·y) = log x + log y for x > 0; log eˣ = x; log(1/x) = −log x; log √x = ½·log x; log sigmoid(x) = −log(1 + e⁻ˣ) (DLMF 4.8.1, 4.8.10)."""
+    """log(x·y) = log x + log y for x > 0; log eˣ = x; log(1/x) = −log x; log √x = ½·log x (DLMF 4.8.1, 4.8.10).
+
+    log sigmoid(x) = −log(1 + e⁻ˣ), by definition.
+    """
     return by_cases([value], _logarithm)
 
 
@@ -233,7 +236,8 @@ def _logarithm(value: Value) -> Value:
     if value.single is not None and value.number is None:
         product, coefficient = value.single
         loose = [f for f, _ in product.factors if not factor_is_positive(f)]
-        if not product.bound and not product.guards and coefficient > 0 and sum(dict(product.factors)[f] for f in loose) <= 1:
+        plain = not product.bound and not product.guards and coefficient > 0
+        if plain and sum(dict(product.factors)[f] for f in loose) <= 1:
             result = Value({}) if coefficient == 1 else _log_number(coefficient)
             for factor, power in product.factors:
                 result = result + _log_factor(factor).scaled(Fraction(power))

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from operators.expressions import Atom, Comparison, Dim, Expression, Symbol, divide_exactly, substitute
+from verifier.proof.binders import Binder
 from verifier.proof.guards import bounds_of, divided
 from verifier.proof.knowledge import Index
-from verifier.proof.reductions import Binder, Largest
+from verifier.proof.reductions import Largest
 from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value
 
 Map: TypeAlias = dict[Atom, Dim]

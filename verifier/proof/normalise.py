@@ -245,9 +245,9 @@ def where(condition: Truth, value: Value) -> Value:
         return value - rest
     if isinstance(condition, Negation):
         return unless(condition.formula, value)
-    for part in conjuncts(condition):
-        if isinstance(part, Junction):
-            value = where(part, value)
+    for inner in conjuncts(condition):
+        if isinstance(inner, Junction):
+            value = where(inner, value)
     simple = [part for part in conjuncts(condition) if not isinstance(part, Junction)]
     result: dict[Product, Fraction] = {}
     free = formula_symbols(condition)

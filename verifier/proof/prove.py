@@ -15,6 +15,7 @@ from verifier.proof.algebra import Symbolic, _value
 from verifier.proof.compare import Comparison_, missing_split
 from verifier.proof.facts import Contradiction, attribute_facts, size_factors, size_facts, solved, with_sizes
 from verifier.proof.knowledge import Bound, Index, Knowledge, SplitNeeded, below_quotients, knowing
+from verifier.proof.readable import value_text
 from verifier.proof.solver import OutOfTime
 from verifier.proof.terms import Value
 from verifier.proof.unfold import Unfolded
@@ -170,7 +171,7 @@ def _compare_output(output: Output, knowledge: Knowledge) -> tuple[NormalForms, 
         needed = missing_split(comparison.unmatched)
         if needed is not None:
             raise needed
-    smallest = sorted((f"{c}·{p.key}" for p, c in comparison.unmatched), key=lambda text: (len(text), text))[:2]
+    smallest = sorted((value_text(Value({p: c})) for p, c in comparison.unmatched), key=lambda text: (len(text), text))[:2]
     return NormalForms(tuple(at), made, left, right, tuple(dict.fromkeys(comparison.maps))), proved, tuple(smallest)
 
 

@@ -22,13 +22,13 @@ from operators.expressions import (
     substitute_formula,
 )  # fmt: skip
 from verifier.proof.guards import simplified
-from verifier.proof.knowledge import Index, current
+from verifier.proof.knowledge import SUBSCRIPTS, Index, current
 from verifier.proof.normalise import by_cases, one_point
 from verifier.proof.terms import (
     INDEX_NAME,
-    SUBSCRIPTS,
     Factor,
     Function,
+    Rebuild,
     Substitution,
     Value,
     mask,
@@ -143,7 +143,11 @@ def largest(alternatives: Sequence[Alternative]) -> Value:
     indices = [a.bound for a in alternatives]
     if any(indices):
         return _gathered(alternatives)
-    return by_cases([a.value for a in alternatives], lambda *values: _gathered([Alternative((), a.guards, v) for a, v in zip(alternatives, values, strict=True)]))
+
+    def gather(*values: Value) -> Value:
+        return _gathered([Alternative((), a.guards, value) for a, value in zip(alternatives, values, strict=True)])
+
+    return by_cases([a.value for a in alternatives], gather)
 
 
 def _gathered(alternatives: Iterable[Alternative]) -> Value:
@@ -294,7 +298,8 @@ def _pulled_out(alternatives: list[Alternative]) -> Value:
                 for a in signed
                 if isinstance(a.value.factor, Function)
             ]
-            return monotone(_with_outer_guards(inner).scaled(Fraction(sign))).scaled(Fraction(sign))
+            result: Value = monotone(_with_outer_guards(inner).scaled(Fraction(sign)))
+            return result.scaled(Fraction(sign))
     dual = _minimum_inside(alternatives)
     if dual is not None:
         return dual
@@ -332,7 +337,7 @@ _INCREASING = frozenset({"exp", "log", "sqrt", "sigmoid", "atan", "floor", "trun
 
 
 def _common_function(alternatives: Sequence[Alternative]) -> Rebuild | None:
-    """The increasing function of which every alternative is a value: max f(x) = f(max x), max −f(x) = −f(−max −x), over a set that is not empty."""
+    """The increasing function of which every alternative is a value: max f(x) = f(max x) over a set that is not empty."""
     factors = [a.value.factor for a in alternatives]
     if not all(isinstance(f, Function) and f.name in _INCREASING for f in factors) or len({getattr(f, "name", "") for f in factors}) != 1:
         return None
@@ -370,33 +375,3 @@ def by_cases_apart(index: Index, value: Value, function: object) -> Value:
     return where(outer[0], by_cases_apart(index, _assume(value, unit), function)) + unless(
         outer[0], by_cases_apart(index, _deny(value, unit), function)
     )
-
-
-class Binder(Factor):
-    """A named reduction of a value over one index: `product`, or the `position` of an extreme."""
-
-    def __init__(self, name: str, index: Index, extent: Dim, value: Value) -> None:
-        stem = "s" * (value.height + 1)
-        named = Index(f"{stem}₁")
-        fresh = current().fresh("k")
-        inner = value.relabelled({index: Expression.of(fresh)}).relabelled({fresh: Expression.of(named)})
-        self.name, self.index, self.extent, self.value = name, named, extent, inner.canonical()
-        self.key = f"{name}({named} < {extent}: {self.value.key})"
-        size = extent.symbols if isinstance(extent, Expression) else set()
-        self.free = frozenset((self.value.free - {named}) | size)
-        self.height = 1 + self.value.height
-
-    def parts(self) -> tuple[Value, ...]:
-        return (self.value,)
-
-    def replaced(self, values: Substitution) -> Value:
-        from operators.expressions import substitute
-
-        fresh = current().fresh("k")
-        inner = self.value.relabelled({self.index: Expression.of(fresh)}).replaced(values)
-        return Value.of(Binder(self.name, fresh, substitute(self.extent, values), inner))
-
-    def relabelled(self, names: Substitution) -> Binder:
-        from operators.expressions import substitute
-
-        return Binder(self.name, self.index, substitute(self.extent, names), self.value.relabelled(names))

@@ -167,9 +167,7 @@ def _expression(value: Value, atom: Callable[[Factor], Expression | None]) -> Ex
 
 def is_whole(value: Value) -> bool:
     """The value is an integer wherever it is defined."""
-    return all(
-        coefficient.denominator == 1 and all(is_whole_factor(factor) for factor, _ in product.factors) for product, coefficient in value.terms.items()
-    )
+    return all(c.denominator == 1 and all(is_whole_factor(f) for f, _ in product.factors) for product, c in value.terms.items())
 
 
 def is_whole_factor(factor: Factor) -> bool:
