@@ -181,12 +181,12 @@ def same_number(left: Any, right: Any) -> bool:
 
 
 def same_content(left: Any, right: Any) -> bool:
-    """The two tensors are equal bit for bit."""
+    """The two tensors are equal bit for bit; of tensors without data (on the meta device) only the same object is."""
     import torch
 
     if left is right:
         return True
-    if left.shape != right.shape or left.dtype != right.dtype:
+    if left.shape != right.shape or left.dtype != right.dtype or left.is_meta or right.is_meta:
         return False
     if left.dtype == torch.bool or not left.numel():
         return torch.equal(left, right)
