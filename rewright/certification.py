@@ -71,15 +71,17 @@ def _kinds(graph: Graph) -> Kinds:
 
 @dataclass
 class Certification:
-    """Looks certificates up, and verifies rules that have none yet; `verdicts` is what it found, `made` what it verified anew.
+    """Looks certificates up, and verifies rules that have none yet; `verdicts` is what it found.
 
     Calling it with a rule gives the name of its certificate, or None for a rule that does not hold.
     """
 
     verify: Callable[[type[Rule]], Verdict]
+    require_proof: bool = False
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
     def __call__(self, rule: type[Rule]) -> str | None:
         verdict = self.verify(rule)
         self.verdicts[rule.__name__] = verdict
-        return verdict.content if verdict.holds else None
+        usable = verdict.status.value == "PROVED" if self.require_proof else verdict.holds
+        return verdict.content if usable else None

@@ -118,6 +118,7 @@ def optimize(
     kernels: str | Policy = "inductor-like",
     budget: float = 60.0,
     rules: Iterable[type[Rule]] | None = None,
+    require_proof: bool = False,
     dynamic_shapes: Any = None,
     seed: int = 0,
     certified: Callable[[type[Rule]], Verdict] | None = None,
@@ -127,7 +128,8 @@ def optimize(
 
     module: an `nn.Module` with example inputs (a tuple, a dict of named ones, or a pair of both), an exported program, or a graph
     objective: `time`, `flops`, `bytes`, `memory`, `kernels` or a mix such as `time=1,memory=0.2`   budget: seconds of search
-    rules: instead of the library   certified: the verdict of a rule, instead of the stored one or a fresh verification
+    rules: instead of the library   require_proof: use no rule that is only tested, or proved up to a size
+    certified: the verdict of a rule, instead of the stored one or a fresh verification
     Raises: CaptureError for a model that torch.export refuses; NumericCheckError, EmissionDiffersError rather than hand out
     something that computes another function.
     """
@@ -136,7 +138,7 @@ def optimize(
     device, kernels, aim = find_device(device), find_policy(kernels), Objective.of(objective)
     original, runnable = _captured(module, example_inputs, dynamic_shapes)
     inputs, sizes = _example(original, example_inputs)
-    certification = Certification(certified or _verdict)
+    certification = Certification(certified or _verdict, require_proof)
     chosen, unusable = relevant(usable_rules(rules), original)
     found = search(
         original,
@@ -214,6 +216,6 @@ def _check_ends(module: torch.nn.Module, emitted: torch.nn.Module, original: Gra
 
 
 def _verdict(rule: type[Rule]) -> Verdict:
-    from rewright.verification import Request, verdict_of
+    from rewright.verification import Request, certificate_of
 
-    return verdict_of(rule, Request())
+    return certificate_of(rule, Request())

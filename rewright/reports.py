@@ -37,7 +37,8 @@ class Entry:
         """What speaks against the rule, in one line; empty when nothing does."""
         if self.status in (PROVED, "TRIVIAL") or (self.status in UNPROVED and not require_proof):
             return ""
-        reason = " ".join(str(self.verdict.get("reason") or self.verdict.get("scope") or "").split())
+        words = (self.verdict.get("reason") or self.verdict.get("scope"), self.verdict.get("suggestion"))
+        reason = "; ".join(" ".join(str(part).split()) for part in words if part)
         return f"{self.status}: {reason}" if reason else self.status
 
 

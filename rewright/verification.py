@@ -24,6 +24,8 @@ class Request:
     timeout: float = 60.0
     seed: int = 0
     stored: bool = True
+    suggest: bool = False
+    """For a refuted rule, look for the condition that it lacks."""
 
     def changed(self, **options: Any) -> Request:
         """The request with these options, where they are given."""
@@ -54,6 +56,18 @@ def targets_of(specs: Sequence[str]) -> list[Target]:
         for rule in load_rules(spec):
             found.append(Target(rule, spec if "," in name else f"{file}::{rule.__name__}"))
     return found
+
+
+def certificate_of(rule: type[Rule], request: Request) -> Verdict:
+    """The verdict under which an optimisation uses the rule, or does not: a stored one of whatever status, or a fresh one.
+
+    Raises: StoreError when the store cannot be used.
+    """
+    from verifier.store import Store
+
+    store = Store()
+    found = store.certificate(rule) or store.find(rule, {"examples": request.examples, "seed": request.seed})
+    return found or verdict_of(rule, request)
 
 
 def verdict_of(rule: type[Rule], request: Request) -> Verdict:
@@ -101,7 +115,40 @@ def verify_all(targets: Sequence[Target], request: Request, jobs: int = 1) -> It
     specs = [target.spec for position, target in enumerate(targets) if position not in kept]
     fresh = verify_file_rules(specs, options | {"timeout": request.timeout, "store": str(store.path) if store is not None else None}, jobs)
     for position, target in enumerate(targets):
-        yield entry_of(target.rule, kept[position] if position in kept else next(fresh))
+        entry = entry_of(target.rule, kept[position] if position in kept else next(fresh))
+        yield _with_suggestion(entry, target, request) if request.suggest else entry
+
+
+REAL_KINDS = frozenset({"error", "shape", "value"})
+"""What a condition on sizes, attributes or elements can mend; rounding and effects are for the rule to declare."""
+SUGGESTION_SECONDS = 20.0
+
+
+def _with_suggestion(entry: Entry, target: Target, request: Request) -> Entry:
+    """The entry of a refuted rule with the condition under which it is proved, where one is found in time."""
+    from verifier.isolation import IsolationError, isolated
+
+    found = entry.verdict["counterexample"]
+    if entry.status != "REFUTED" or found is None or found["kind"] not in REAL_KINDS:
+        return entry
+    seconds = min(request.timeout, SUGGESTION_SECONDS)
+    try:
+        words = isolated(_suggestion, target.spec, seconds, seconds=seconds + 2.0)
+    except IsolationError:
+        # The rule has its verdict; that no condition was found in time takes nothing from it.
+        return entry
+    if not words:
+        return entry
+    head, _, rest = entry.text.partition("\n")
+    return replace(entry, verdict=entry.verdict | {"suggestion": words}, text=f"{head}\n  {words}\n{rest}")
+
+
+def _suggestion(spec: str, seconds: float) -> str:
+    from rewrites.load import load_rules
+    from verifier.suggest import suggest
+
+    (rule,) = load_rules(spec)
+    return str(suggest(rule, seconds) or "")
 
 
 def _settled(store: Store, rule: type[Rule], options: Mapping[str, Any]) -> Verdict | None:

@@ -34,6 +34,7 @@ def optimize(
     objective: Annotated[str, typer.Option(help="time, flops, bytes, memory, kernels, or a mix such as time=1,memory=0.2.")] = "time",
     kernels: Annotated[str, typer.Option(help="How operators share kernels: none, pointwise or inductor-like.")] = "inductor-like",
     budget: Annotated[float, typer.Option(min=0.001, help="Seconds of search.")] = 60.0,
+    require_proof: Annotated[bool, typer.Option("--require-proof", help="Use no rule that is only tested.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Decides every random draw.")] = 0,
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT", help="Write the optimised model, as .pt2.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="F.html", help="Write an HTML report.")] = None,
@@ -50,7 +51,9 @@ def optimize(
 
     console = messages() if json == "-" else output()
     try:
-        result = _optimised(model, device=device, objective=objective, kernels=kernels, budget=budget, seed=seed)
+        result = _optimised(
+            model, device=device, objective=objective, kernels=kernels, budget=budget, seed=seed, require_proof=require_proof
+        )
     except (NumericCheckError, EmissionDiffersError) as error:
         messages().print(f"rewright: {model}: nothing is handed out, because {error}")
         return Exit.REFUTED

@@ -36,6 +36,7 @@ def verify(
         bool, typer.Option("--require-proof", help="Only a proof for all sizes counts: exit with 3 where there is none.")
     ] = False,
     show_proof: Annotated[bool, typer.Option("--show-proof", help="Print both normal forms and the maps between their indices.")] = False,
+    suggest: Annotated[bool, typer.Option(help="For a refuted rule, look for the condition that it lacks.")] = True,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not use verdicts stored before.")] = False,
     json: Annotated[str | None, typer.Option(metavar="F", help="Write the verdicts as JSON; - is standard output.")] = None,
     junit_: Annotated[str | None, typer.Option("--junit", metavar="F", help="Write a JUnit report.")] = None,
@@ -49,7 +50,7 @@ def verify(
 
     with bad_input(RuleFileError), loading_limit(timeout):
         targets = targets_of(rules or [])
-    entries = _verdicts(targets, Request(examples, timeout, seed, stored=not fresh), jobs)
+    entries = _verdicts(targets, Request(examples, timeout, seed, stored=not fresh, suggest=suggest), jobs)
     if repro is not None:
         _write_scripts(entries, repro)
     if json is not None:
