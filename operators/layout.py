@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from operators.axes import axes_of, replaced, sizes
-from operators.expressions import Dim, Expression, all_of, at_least_zero, divide_exactly, equal, floor_divide, plain, product
+from operators.expressions import Dim, Expression, Truth, all_of, at_least_zero, divide_exactly, equal, floor_divide, plain, product
 from operators.meaning import ravel, unravel, within
 from operators.operator import (
     Operator,
@@ -21,11 +21,12 @@ from operators.operator import (
     broadcast_index,
     canonical_axis,
     is_known_equal,
+    note_narrowing,
     note_units,
     operator,
     require,
 )
-from operators.pointwise import concrete, reduce_to
+from operators.pointwise import reduce_to
 
 Bound = tuple[Operator, Sequence[Any]]
 
@@ -273,8 +274,7 @@ class Slice(Layout):
         (x,) = operands
         require(self, x.ndim >= -self.axis, f"axis {self.axis} must exist, got {x}")
         size = x.shape[self.axis]
-        ordered = all_of(at_least_zero(self.start), at_least_zero(self.stop - self.start), at_least_zero(size - self.stop))
-        require(self, ordered, f"0 ≤ start ≤ stop ≤ size must hold, got {self.start}, {self.stop}, {size}")
+        require(self, _inside(self.start, self.stop, size), f"0 ≤ start ≤ stop ≤ size must hold, got {self.start}, {self.stop}, {size}")
         require(self, at_least_zero(self.step - 1), f"step must be at least 1, got {self.step}")
         return replaced(x.shape, self.axis, floor_divide(self.stop - self.start + self.step - 1, self.step))
 
@@ -286,15 +286,16 @@ class Slice(Layout):
         return tensors[0][(..., index, *[slice(None)] * (-self.axis - 1))]
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
-        import torch
+        """out_grad with step − 1 zeros after each element, then with zeros up to the size of x (or cut to it) at both ends."""
         import torch.nn.functional as F
 
-        (x,) = operands
-        after: Any = (0, 0) * (-self.axis - 1)
-        start: Any = self.start
-        if isinstance(self.step, int) and self.step == 1:
-            return (F.pad(out_grad, (*after, start, x.shape[self.axis] - self.stop)),)
-        return (torch.slice_scatter(torch.zeros_like(x), out_grad, self.axis + x.ndim, *concrete((self.start, self.stop, self.step))),)
+        size, position = operands[0].shape[self.axis], out_grad.ndim + self.axis
+        start, step, later = self.start, self.step, (0, 0) * (-self.axis - 1)
+        count = out_grad.shape[self.axis] * step
+        if not is_known_equal(step, 1):
+            spread = F.pad(out_grad.unsqueeze(position + 1), (*later, 0, step - 1))
+            out_grad = spread.flatten(position, position + 1)
+        return (F.pad(out_grad, (*later, start, size - start - count)),)  # type: ignore[arg-type]
 
     @classmethod
     def of(cls, axis: int, start: Any, stop: Any, step: Any, size: Dim) -> Slice:
@@ -308,6 +309,7 @@ class Slice(Layout):
             raise Unsupported(f"Slice: step must be at least 1, got {step}")
         if isinstance(first, int) and isinstance(last, int):
             last = max(first, last)
+        note_narrowing(_inside(first, last, size))
         return cls(axis, first, last, 1 if step is None else step)
 
     @classmethod
@@ -326,6 +328,11 @@ def _narrow(input: Any, dim: int, start: Any, length: Any) -> Bound:
     if isinstance(start, int) and start < 0:
         raise Unsupported(f"Slice: start must be at least 0, got {start}")
     return Slice(canonical_axis(dim, input.ndim, "narrow"), plain(start), plain(start + length)), [input]
+
+
+def _inside(start: Dim, stop: Dim, size: Dim) -> Truth:
+    """The statement 0 ≤ start ≤ stop ≤ size."""
+    return all_of(at_least_zero(start), at_least_zero(stop - start), at_least_zero(size - stop))
 
 
 def _end(value: Dim, size: Dim) -> Dim:

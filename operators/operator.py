@@ -321,6 +321,26 @@ def note_units(*sizes: Dim) -> None:
         _units[-1].update(plain(size) for size in sizes if isinstance(size, Expression))
 
 
+_narrowings: list[list[Truth]] = []
+
+
+class collecting_narrowings:
+    """`with collecting_narrowings() as found:` gathers what symbolic sizes are taken to satisfy although torch accepts others."""
+
+    def __enter__(self) -> list[Truth]:
+        _narrowings.append([])
+        return _narrowings[-1]
+
+    def __exit__(self, *exception: object) -> None:
+        _narrowings.pop()
+
+
+def note_narrowing(statement: Truth) -> None:
+    """Note that a call is taken to satisfy the statement, although torch gives it a meaning elsewhere (a slice's ends are clamped)."""
+    if _narrowings and not isinstance(statement, bool):
+        _narrowings[-1].append(statement)
+
+
 _ones: list[frozenset[Expression]] = []
 
 

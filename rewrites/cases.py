@@ -24,7 +24,7 @@ from operators.expressions import (
     substitute,
     symbol,
 )
-from operators.operator import ShapeError, TensorType, collecting_obligations, collecting_units, taken_as_one
+from operators.operator import ShapeError, TensorType, collecting_narrowings, collecting_obligations, collecting_units, taken_as_one
 from rewrites.rule import Requires, Rule, remembered
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, Star, TensorVariable
 
@@ -62,7 +62,8 @@ class TracedCase:
     """One case of a rule: both sides as graphs over the same inputs, with what is known of its sizes.
 
     `facts` are the conditions on sizes and attributes and what the pattern's operators require; `replacement_requires` is what
-    the replacement's operators require and must follow from the facts; `value_conditions` speak of elements.
+    the replacement's operators require and must follow from the facts; `value_conditions` speak of elements. `narrowed` are the
+    facts that only the tracing needs: torch gives the pattern a meaning where they fail (it clamps the ends of slices).
     """
 
     rule: type[Rule]
@@ -72,6 +73,7 @@ class TracedCase:
     facts: tuple[Formula, ...]
     replacement_requires: tuple[Truth, ...]
     value_conditions: tuple[Requires, ...] = field(default=())
+    narrowed: tuple[Formula, ...] = field(default=())
 
 
 def cases(rule: type[Rule], ranks: Sequence[int] | None = None) -> Iterator[Case]:
@@ -246,7 +248,9 @@ def trace_case(rule: type[Rule], case: Case, dtypes: Mapping[str, str] | None = 
     facts: list[Truth] = [*attribute_facts(rule), *size_facts(rule, case), *unit_facts(case)]
     for _, dims in case.stars:
         facts += [at_least_zero(dim) for dim in dims]
-    pattern, required = trace_side(rule, rule.pattern, case, dtypes)
+    own = set(facts)
+    with collecting_narrowings() as narrowed:
+        pattern, required = trace_side(rule, rule.pattern, case, dtypes)
     facts += required
     replacement, owed = trace_side(rule, rule.replacement, case, dtypes)
     return TracedCase(
@@ -257,6 +261,7 @@ def trace_case(rule: type[Rule], case: Case, dtypes: Mapping[str, str] | None = 
         tuple(dict.fromkeys(fact for fact in facts if isinstance(fact, Formula))),
         tuple(dict.fromkeys(owed)),
         tuple(condition for condition in rule.requires if not speaks_of_sizes(rule, condition)),
+        tuple(dict.fromkeys(fact for fact in narrowed if isinstance(fact, Formula) and fact not in own)),
     )
 
 

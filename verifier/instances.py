@@ -118,9 +118,9 @@ class Ground:
 
     @property
     def facts(self) -> tuple[Formula, ...]:
-        """What is known of the sizes of this case."""
+        """What the sizes of this case satisfy wherever torch gives the pattern a meaning."""
         if isinstance(self.trace, TracedCase):
-            return self.trace.facts
+            return tuple(fact for fact in self.trace.facts if fact not in self.trace.narrowed)
         facts: list[Truth] = [*attribute_facts(self.rule), *size_facts(self.rule, self.case), *unit_facts(self.case)]
         return tuple(dict.fromkeys(fact for fact in facts if isinstance(fact, Formula)))
 

@@ -17,6 +17,7 @@ from verifier import forms
 from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered, live, prove_bits
 from verifier.instances import Ground, allowed_dtypes
 from verifier.proof.rules import prove_case
+from verifier.sizes import flattened
 
 _SECONDS_PER_CASE = 10.0
 
@@ -55,6 +56,7 @@ def prove_all(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) ->
             return Proofs(reason=_why(proof) + where, text=_text(proof))
         result.text += _text(proof)
         covered.update(proof.scope)
+        covered.update(_narrowings(traced))
         open_reason = _beyond_reals(traced, rule, deadline)
         if open_reason:
             return Proofs(reason=open_reason + where, real=True, text=result.text)
@@ -74,6 +76,12 @@ def _text(proof: Any) -> str:
     for form in proof.forms:
         lines += [f"at [{', '.join(form.index)}]", f"  pattern     = {form.left.key}", f"  replacement = {form.right.key}", *(f"  {m}" for m in form.maps)]
     return "\n".join(lines) + ("\n" if lines else "")
+
+
+def _narrowings(traced: TracedCase) -> list[str]:
+    """Where the proof speaks only of a part of what torch accepts: statements that do not stand in the rule's conditions."""
+    known = set(flattened(fact for fact in traced.facts if fact not in traced.narrowed))
+    return [f"where {part}" for part in flattened(traced.narrowed) if part not in known]
 
 
 def _impure(traced: TracedCase) -> str:

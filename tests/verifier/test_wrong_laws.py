@@ -16,7 +16,8 @@ LAWS = WrongLaw.__subclasses__()
 
 @pytest.mark.parametrize("rule", LAWS, ids=lambda rule: rule.__name__)
 def test_a_wrong_law_is_not_proved(rule: type[Rule]) -> None:
-    assert not all(prove_case(trace_case(rule, case), timeout=5.0).proved for case in cases(rule))
+    traced = [trace_case(rule, case) for case in cases(rule)]
+    assert any(case.narrowed or not prove_case(case, timeout=5.0).proved for case in traced)
 
 
 @pytest.mark.parametrize("rule", LAWS, ids=lambda rule: rule.__name__)

@@ -730,3 +730,23 @@ class ContractionOfBroadcastLetter(WrongLaw):
 
     def replacement(a, b):
         return torch.einsum("mk->m", a * 1.0) * b.sum() / a.shape[1]
+
+
+class FirstColumnOfWhatMayBeEmpty(WrongLaw):
+    """The first column has one element a row, although there may be no column."""
+
+    def pattern(x: Float[Tensor, "n m"]):
+        return x[:, :1] * 2.0
+
+    def replacement(x):
+        return x[:, :1].reshape(-1, 1) * 2.0
+
+
+class SliceBeyondTheEnd(WrongLaw):
+    """x[k:] has n − k elements, although k may be beyond the end."""
+
+    def pattern(x: Float[Tensor, "n"], k: int):
+        return torch.cat([x[:k], x[k:]]) * 2.0
+
+    def replacement(x, k):
+        return torch.cat([x[:k], x[k : x.shape[0]].reshape(x.shape[0] - k)]) * 2.0
