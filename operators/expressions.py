@@ -101,7 +101,7 @@ class Expression:
     def of(value: Dim | Atom) -> Expression:
         """Any dim or atom as a polynomial (numbers included)."""
         if isinstance(value, Expression):
-            return Expression(value.terms)
+            return value if type(value) is Expression else Expression(value.terms)
         if isinstance(value, Atom):
             return Expression({(value,): 1})
         return Expression({(): int(value)} if value else {})
