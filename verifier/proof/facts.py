@@ -124,7 +124,7 @@ def with_sizes(item: Any, values: dict[Atom, Dim]) -> Any:
     if not values:
         return item
     if isinstance(item, Expression):
-        return substitute(item, values)
+        return substitute(item, values) if any(s in values for s in item.symbols) else item
     if isinstance(item, tuple):
         return tuple(with_sizes(part, values) for part in item)
     if isinstance(item, TensorType):

@@ -60,7 +60,7 @@ def _simplified_once(guards: Iterable[Truth]) -> frozenset[Formula] | None:
         if not isinstance(guard, Comparison):
             kept[guard] = None
             continue
-        parts = _digits(guard, bounds) or _reduced(guard)
+        parts = _digits_known(guard, bounds) or _reduced(guard)
         if parts == [guard]:
             kept[guard] = None
         else:
@@ -221,6 +221,15 @@ def _divided_rest(rest: Dim, radix: Dim) -> tuple[Dim, Dim]:
         quotient = divide_exactly(term, radix)
         whole, left = (whole + quotient, left) if quotient is not None else (whole, left + term)
     return whole, left
+
+
+def _digits_known(guard: Comparison, bounds: Bounds) -> list[Truth]:
+    memory = current().digits
+    indices = [s for s in guard.expression.symbols if s in bounds]
+    question = (guard, tuple((s, bounds[s]) for s in sorted(indices, key=str)))
+    if question not in memory:
+        memory[question] = _digits(guard, bounds)
+    return memory[question]
 
 
 def _digits(guard: Comparison, bounds: Bounds) -> list[Truth]:

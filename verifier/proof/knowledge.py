@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from operators.expressions import (
     Atom,
@@ -56,7 +57,8 @@ class Knowledge:
     """Facts and what follows from them at a glance; `bounds` are what is known of tensors' elements.
 
     `values` maps a tensor's name to `positive`, `nonnegative` or `nonzero`. `splits` maps an extent to the radix of its lower digit;
-    `nonzero` holds the keys of values that are known not to be zero; `assumptions` the guards under which an element is being computed.
+    `nonzero` holds the keys of values that are known not to be zero; `assumptions` the guards under which an element is being computed;
+    `digits` remembers what the digit rule made of guards.
     """
 
     def __init__(
@@ -74,6 +76,8 @@ class Knowledge:
         self.deadline = time.monotonic() + seconds
         self.nonzero: set[str] = set()
         self.assumptions: tuple[Formula, ...] = ()
+        self._evident: dict[Expression, bool] = {}
+        self.digits: dict[Any, list[Truth]] = {}
         self._counter = itertools.count(1)
         self.extents: dict[Symbol, Dim] = {}
         for fact in facts:
@@ -82,6 +86,8 @@ class Knowledge:
 
     def add(self, fact: Truth) -> None:
         """Learn a fact; `s − c ≥ 0` for a symbol raises its least value."""
+        self._evident.clear()
+        self.digits.clear()
         if isinstance(fact, bool):
             if not fact:
                 raise ValueError("a fact is plainly false")
@@ -110,6 +116,12 @@ class Knowledge:
         """value ≥ 0 by the signs of its coefficients and the least values of its symbols, or by one fact more."""
         if isinstance(value, int):
             return value >= 0
+        found = self._evident.get(value)
+        if found is None:
+            found = self._evident[value] = self._is_evidently_nonnegative(value)
+        return found
+
+    def _is_evidently_nonnegative(self, value: Expression) -> bool:
         if self._positive_polynomial(value):
             return True
         for fact in self.facts:
@@ -123,6 +135,10 @@ class Knowledge:
         return False
 
     def _positive_polynomial(self, value: Expression) -> bool:
+        if all(c < 0 for c in value.terms.values()):
+            return False
+        if all(c > 0 for c in value.terms.values()):
+            return all(self._nonnegative_atom(a) for m in value.terms for a in m)
         shift: dict[Atom, Dim] = {s: Expression.of(s) + self.lower[s] for s in value.symbols if self.lower.get(s, 0)}
         shifted = substitute(value, shift) if shift else value
         if isinstance(shifted, int):
