@@ -45,6 +45,8 @@ def grids(space: Space, extreme: bool, attribute_draws: int = 4) -> Iterator[Ins
             source = random.Random(space.seed + draw)
             reals = {real: draw_number(EXTREME if extreme and draw % 2 else ORDINARY, source) for real in instance.reals}
             shape = next(iter(instance.tensors.values())).shape
+            if shape.numel() != 1:
+                return
             kinds = space.kinds(SPECIAL)
             filled = {
                 n: _filled(t, column if kinds[n] == SPECIAL else torch.arange(points) % 5 - 2, shape, axis)
