@@ -25,9 +25,9 @@ def verdict_table(entries: Sequence[Entry]) -> Table:
         verdict = entry.verdict
         status = Text(entry.status, style=_COLOURS.get(entry.status, "bold red"))
         words = verdict["scope"] if entry.status in ("PROVED", "PROVED_BOUNDED", "TESTED") else verdict["reason"]
-        table.add_row(
-            Text(entry.name, overflow="fold"), status, Text(str(words)), Text(str(verdict["equality"])), f"{verdict['seconds']:.2f}"
-        )
+        words = "; ".join(part for part in (words, verdict.get("suggestion")) if part)
+        cells = (Text(entry.name, overflow="fold"), status, Text(words), Text(str(verdict["equality"])))
+        table.add_row(*cells, f"{verdict['seconds']:.2f}")
     return table
 
 
