@@ -109,7 +109,7 @@ class Attention(Operator):
         query, key, value, mask, scale = operands
         if self.causal or self.grouped or (mask is not None and "bool" in str(mask.dtype)):
             raise NotImplementedError("Attention: no gradient for causal, grouped or boolean masks")
-        factor = query.shape[-1] ** -0.5 if scale is None else scale
+        factor = query.new_full((), query.shape[-1]).rsqrt() if scale is None else scale
         scores = factor * (query @ key.mT)
         weights = (scores if mask is None else scores + mask).softmax(-1)
         by_weights = out_grad @ value.mT

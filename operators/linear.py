@@ -199,7 +199,9 @@ class Einsum(Operator):
         require(self, len(terms) == len(operands), f"operands must be {len(terms)}, got {len(operands)}")
         for letters, operand in zip(terms, operands, strict=True):
             require(self, len(letters) == len(operand.shape), f"{letters} must have {len(letters)} axes, got {len(operand.shape)}")
+            own: dict[str, Dim] = {}
             for letter, size in zip(letters, operand.shape, strict=True):
+                require(self, equal(own.setdefault(letter, size), size), f"{letters} must be of a square, got {operand.shape}")
                 known = found.setdefault(letter, size)
                 if is_known_equal(size, 1):
                     continue
@@ -244,8 +246,6 @@ class Einsum(Operator):
         if any(len(set(letters)) != len(letters) for letters in terms):
             raise NotImplementedError(f"Einsum: no gradient for a repeated letter, got {self.equation}")
         found = self.sizes(*operands)
-        if any(tuple(found[letter] for letter in letters) != tuple(x.shape) for letters, x in zip(terms, operands, strict=True)):
-            raise NotImplementedError(f"Einsum: no gradient for sizes that broadcast, got {self.equation}")
         gradients = []
         for position, letters in enumerate(terms):
             others = [(terms[k], operands[k]) for k in range(len(terms)) if k != position]
@@ -255,8 +255,8 @@ class Einsum(Operator):
                 ",".join([out, *(other for other, _ in others)]) + "->" + kept, out_grad, *(operand for _, operand in others)
             )
             whole: Any = tuple(found[letter] for letter in letters)
-            spread: Any = tuple(found[letter] if letter in given else 1 for letter in letters)
-            gradients.append(part.reshape(spread).expand(whole))
+            spread: Any = tuple(part.shape[kept.index(letter)] if letter in given else 1 for letter in letters)
+            gradients.append(reduce_to(part.reshape(spread).expand(whole), operands[position]))
         return tuple(gradients)
 
     def run(self, *tensors: Any) -> Any:

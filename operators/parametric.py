@@ -9,7 +9,18 @@ from operators.activations import Activation
 from operators.arithmetic import Divide
 from operators.expressions import Dim, equal
 from operators.meaning import apply, compare, constant, divide, when
-from operators.operator import Applied, Operator, TensorType, Unsupported, alias, broadcast_index, is_known_equal, note_units, operator, require
+from operators.operator import (
+    Applied,
+    Operator,
+    TensorType,
+    Unsupported,
+    alias,
+    broadcast_index,
+    is_known_equal,
+    note_units,
+    operator,
+    require,
+)
 from operators.pointwise import refuse
 
 Bound = tuple[Operator, Sequence[Any]]

@@ -67,9 +67,19 @@ class Unfold(Operator):
         return F.unfold(tensors[0], *concrete((self.kernel, self.dilation, self.padding, self.stride)))
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        """Every column added back at the places it was read from: a transposed convolution with kernels of a single 1."""
+        import torch
         import torch.nn.functional as F
 
-        return (F.fold(out_grad, operands[0].shape[2:], *concrete((self.kernel, self.dilation, self.padding, self.stride))),)
+        (x,) = operands
+        n, c, *positions = x.shape
+        places = self.places(x)
+        attributes = zip(positions, places, self.kernel, self.dilation, self.padding, self.stride, strict=True)
+        more = tuple(size - ((place - 1) * s - 2 * p + d * (k - 1) + 1) for size, place, k, d, p, s in attributes)
+        count = c * product(self.kernel)
+        ones = torch.eye(count).to(out_grad.dtype).reshape((count, c, *self.kernel))  # type: ignore[arg-type]
+        image = out_grad.reshape((n, count, *places))
+        return (F.conv_transpose2d(image, ones, None, self.stride, self.padding, more, 1, self.dilation),)  # type: ignore[arg-type]
 
     @classmethod
     def bind(cls, input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1, *more: Any) -> Bound:

@@ -1,6 +1,6 @@
 """For every operator: shape, dtype, meaning and gradient agree with torch's own kernel on drawn shapes, attributes and values.
 
-The tests are generated from the declarations; the data come from `rows.py` and `tensor_rows.py`.
+The tests are generated from the declarations; the data come from `rows.py`, `tensor_rows.py` and `network_rows.py`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 import operators
 from operators.meaning import indices
 from operators.operator import OPERATORS, ShapeError, TensorType, kind_of
-from tests.operators import tensor_rows
+from tests.operators import network_rows
 from tests.operators.drawing import Case, Drawer, Elements, Row, type_of
 from tests.operators.rows import WITHOUT_A_ROW
 
 torch.set_num_threads(1)
 del operators
-ROWS: dict[str, Row] = tensor_rows.ROWS
+ROWS: dict[str, Row] = network_rows.ROWS
 NAMES = sorted(ROWS)
 MOST_ELEMENTS = 24
 """Elements compared per output; the slow reference of a large output is read at evenly spaced places."""
