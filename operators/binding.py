@@ -36,7 +36,7 @@ class Alias:
 _BY_TORCH_NAME: dict[str, type[Operator] | Alias] = {}
 
 
-Binding = TypeVar("Binding", bound=Callable[..., tuple[Operator, Sequence[Any]]])
+Binding = TypeVar("Binding", bound="Callable[..., tuple[Operator, Sequence[Any]]]")
 
 
 def alias(torch: str) -> Callable[[Binding], Binding]:
