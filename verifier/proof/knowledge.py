@@ -58,7 +58,8 @@ class Knowledge:
 
     `values` maps a tensor's name to `positive`, `nonnegative` or `nonzero`. `splits` maps an extent to the radix of its lower digit;
     `nonzero` holds the keys of values that are known not to be zero; `assumptions` the guards under which an element is being computed;
-    `digits` remembers what the digit rule made of guards.
+    `digits` remembers what the digit rule made of guards; `partial` is set when a quotient was cancelled that is not defined over
+    an empty range.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Knowledge:
         self.splits: dict[Expression, Dim] = {}
         self.deadline = time.monotonic() + seconds
         self.nonzero: set[str] = set()
+        self.partial = False
         self.assumptions: tuple[Formula, ...] = ()
         self._evident: dict[Expression, bool] = {}
         self.digits: dict[Any, list[Truth]] = {}

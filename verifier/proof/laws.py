@@ -12,10 +12,11 @@ from math import isqrt
 
 from operators.expressions import Formula
 from verifier.proof.content import Content, common_content, leads_negative
+from verifier.proof.knowledge import current
 from verifier.proof.normalise import by_cases
 from verifier.proof.piecewise import absolute
 from verifier.proof.reductions import Largest, is_minus_infinity
-from verifier.proof.signs import factor_is_nonnegative, factor_is_nonzero, factor_is_positive, is_nonnegative, is_positive
+from verifier.proof.signs import factor_is_nonnegative, factor_is_positive, is_nonnegative, is_nonzero, is_positive
 from verifier.proof.terms import Factor, Function, Value
 
 ONE = Value.of(1)
@@ -59,12 +60,22 @@ def combine(factors: Iterable[tuple[Factor, int]], guards: Iterable[Formula]) ->
 
 def _cancel(inverted: Function, powers: dict[Factor, int], guards: Iterable[Formula]) -> None:
     base = inverted.arguments[0].factor
-    if base is not None and base in powers and factor_is_nonzero(base, guards):
+    if base is not None and base in powers and cancels(Value.of(base), guards):
         common = min(powers[base], powers[inverted])
         for factor in (base, inverted):
             powers[factor] -= common
             if not powers[factor]:
                 del powers[factor]
+
+
+def cancels(value: Value, guards: Iterable[Formula]) -> bool:
+    """x · (1/x) = 1; noted as partial where x ≠ 0 is known only because the range of a sum around it is not empty."""
+    if is_nonzero(value):
+        return True
+    if not is_nonzero(value, guards):
+        return False
+    current().partial = True
+    return True
 
 
 def _sigmoid_times_exponential(factor: Function, powers: dict[Factor, int]) -> Value | None:

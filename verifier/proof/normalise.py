@@ -43,7 +43,7 @@ def multiply(left: Value, right: Value) -> Value:
 
 def _cancelled(one: Value, other: Value) -> Value | None:
     """other with 1/one taken out of its only product, where it stands there and one ≠ 0 is known."""
-    from verifier.proof.signs import is_nonzero
+    from verifier.proof.laws import cancels
     from verifier.proof.terms import Function
 
     if other.single is None or one.factor is not None or one.number is not None:
@@ -51,7 +51,7 @@ def _cancelled(one: Value, other: Value) -> Value | None:
     product, coefficient = other.single
     for factor, power in product.factors:
         if isinstance(factor, Function) and factor.name == "inverse" and not factor.free & set(product.bound):
-            if factor.arguments[0].key != one.canonical().key or not is_nonzero(one, product.guards):
+            if factor.arguments[0].key != one.canonical().key or not cancels(one, product.guards):
                 continue
             factors = {f: n for f, n in product.factors if f != factor} | ({factor: power - 1} if power > 1 else {})
             return Value({Product(product.bound, product.guards, sorted_factors(factors)): coefficient})

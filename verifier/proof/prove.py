@@ -99,6 +99,7 @@ class _Attempts:
     timeout: float
     begin: float = field(default_factory=time.monotonic)
     factors: Collection[Symbol] = ()
+    partial: bool = False
 
     def run(self, missing: Callable[[Knowledge], str]) -> Proof:
         """The first attempt that proves; else the outcome of the first."""
@@ -116,17 +117,21 @@ class _Attempts:
     def _attempt(self, facts: Sequence[Truth], missing: Callable[[Knowledge], str]) -> Proof:
         splits: dict[Expression, Dim] = {}
         forms: list[NormalForms] = []
+        partial = False
         try:
             reason = missing(self._knowledge(facts))
             if reason:
                 return Proof(UNDECIDED, 0.0, reason=reason)
             for position in range(len(self.outputs())):
                 form, proved, unmatched = self._output(position, facts, splits)
+                partial = partial or self.partial
                 forms.append(form)
                 if not proved:
                     return Proof(UNDECIDED, 0.0, reason="terms are left that cancel nowhere", unmatched=unmatched, forms=tuple(forms))
         except (OutOfTime, NotImplementedError, TooManyDigits) as error:
             return Proof(UNDECIDED, 0.0, reason=str(error), forms=tuple(forms))
+        if partial:
+            return Proof(UNDECIDED, 0.0, reason="a quotient is not defined over an empty range", forms=tuple(forms))
         return Proof(PROVED, 0.0, forms=tuple(forms))
 
     def _knowledge(self, facts: Sequence[Truth]) -> Knowledge:
@@ -138,7 +143,9 @@ class _Attempts:
             knowledge.splits.update(splits)
             try:
                 with knowing(knowledge), interpreted_by(Symbolic()):
-                    return _compare_output(self.outputs()[position], knowledge)
+                    compared = _compare_output(self.outputs()[position], knowledge)
+                    self.partial = knowledge.partial
+                    return compared
             except SplitNeeded as needed:
                 splits[Expression.of(needed.extent)] = needed.radix
         raise TooManyDigits("indices need too many digits")

@@ -1,0 +1,155 @@
+"""What a wrong proof would come from: normal forms against plain evaluation, mutants, maps that are no bijections, digits, facts."""
+
+import itertools
+import math
+import random
+import time
+
+import pytest
+
+from operators.expressions import Expression, Formula, Symbol, at_least_zero, equal, formula_symbols, symbol
+from operators.meaning import Exact, interpreted_by
+from operators.operator import collecting_obligations
+from rewrites.cases import cases, trace_case
+from rewrites.library import library
+from verifier.mutants import mutants
+from verifier.proof.conditions import bounds_from
+from verifier.proof.evaluate import Evaluation
+from verifier.proof.guards import simplified
+from verifier.proof.knowledge import Index, Knowledge, knowing
+from verifier.proof.matching import is_bijection
+from verifier.proof.prove import prove
+from verifier.proof.refute import Refuter, _numbers
+from verifier.proof.rules import prove_case
+from verifier.proof.solver import Solver
+
+SAMPLE = random.Random(7).sample(library(), 30)
+
+
+def bounds_of_rule(traced):
+    return [bound for condition in traced.value_conditions for bound in bounds_from(condition)]
+
+
+def defined(compute):
+    try:
+        value = float(compute())
+    except (ZeroDivisionError, OverflowError, ValueError, IndexError, TypeError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+@pytest.mark.parametrize("rule", SAMPLE, ids=lambda rule: rule.__name__)
+def test_normal_forms_mean_what_the_elements_mean(rule):
+    case = next(iter(cases(rule)))
+    traced = trace_case(rule, case)
+    proof = prove_case(traced)
+    refuter = Refuter(traced.pattern, traced.replacement, traced.facts, bounds_of_rule(traced), seed=3)
+    least = 1 if "all sizes ≥ 1" in proof.scope else 0
+    checked = 0
+    for sizes in itertools.islice((s for s in refuter.assignments(600) if min(s.values(), default=1) >= least and max(s.values(), default=1) <= 3), 3):
+        numbers = {Symbol(name): size for name, size in sizes.items()}
+        elements = {}
+
+        def element(name, at, elements=elements):
+            if (name, at) not in elements:
+                elements[name, at] = refuter._draw(name, at, elements)
+            return elements[name, at]
+
+        for form, a, b in zip(proof.forms, traced.pattern.outputs, traced.replacement.outputs, strict=True):
+            evaluation = Evaluation(element)
+            unknown = (form.left.free | form.right.free) - numbers.keys() - form.digits.keys()
+            if unknown:
+                continue
+            points = itertools.product(*(range(evaluation.dim(extent, numbers)) for extent in form.digits.values()))
+            for point in itertools.islice(points, 2):
+                at_point = {**numbers, **dict(zip(form.digits, point, strict=True))}
+                at = tuple(evaluation.dim(dim, at_point) for dim in form.at)
+                for graph, edge, value in ((traced.pattern, a, form.left), (traced.replacement, b, form.right)):
+                    with interpreted_by(Exact()), collecting_obligations():
+                        tensor = _numbers(graph, numbers, element)(edge)
+                        direct = defined(lambda tensor=tensor, at=at: tensor[at])
+                    normal = defined(lambda value=value, at_point=at_point: evaluation.value(value, at_point))
+                    if direct is not None and normal is not None:
+                        checked += 1
+                        assert math.isclose(direct, normal, rel_tol=1e-6, abs_tol=1e-6), (sizes, at, direct, normal)
+    if not checked:
+        pytest.skip("no small instance of this rule was drawn on which both sides are numbers")
+
+
+@pytest.mark.parametrize("rule", SAMPLE[:10], ids=lambda rule: rule.__name__)
+def test_no_wrong_mutant_is_proved(rule):
+    traced = trace_case(rule, next(iter(cases(rule))))
+    bounds = bounds_of_rule(traced)
+    for mutant in mutants(traced.replacement, 5, seed=11):
+        proof = prove(traced.pattern, mutant.graph, traced.facts, bounds, mutant.required, timeout=2.0)
+        if proof.proved:
+            model = Refuter(traced.pattern, mutant.graph, traced.facts, bounds).model()
+            assert model is None or ("all sizes ≥ 1" in proof.scope and 0 in model.sizes.values()), (mutant.change, str(model))
+
+
+a, b = Index("k₁"), Index("k₂")
+A, B = Expression.of(a), Expression.of(b)
+n, p = symbol("n"), symbol("p")
+
+
+@pytest.mark.parametrize(
+    "found, holds",
+    [
+        ({a: B}, True),
+        ({a: B + n}, True),
+        ({a: n - B - 1}, True),
+        ({a: 2 * B}, False),
+        ({a: n * B}, False),
+        ({a: 3}, False),
+        ({a: B * B}, False),
+    ],
+)
+def test_only_invertible_maps_are_bijections(found, holds):
+    assert is_bijection(found, [b], [a]) is holds
+
+
+def test_two_indices_may_not_go_to_one():
+    c, d = Index("k₃"), Index("k₄")
+    assert not is_bijection({a: Expression.of(c), b: Expression.of(c)}, [c, d], [a, b])
+    assert is_bijection({a: Expression.of(d), b: Expression.of(c) + Expression.of(d)}, [c, d], [a, b])
+
+
+def sizes_known(*facts):
+    return knowing(Knowledge([at_least_zero(n), at_least_zero(p), *facts]))
+
+
+def test_digits_are_split_only_within_their_range():
+    in_range = [at_least_zero(A), at_least_zero(p - A - 1), at_least_zero(B), at_least_zero(p - B - 1)]
+    with sizes_known():
+        equality = equal(p * Expression.of(Index("i₁")) + A, p * Expression.of(Index("i₂")) + B)
+        split = simplified([*in_range, equality])
+        assert equal(A, B) in split or equal(B, A) in split
+        assert equality in simplified([equality])
+
+
+def test_an_equality_of_opposite_inequalities_is_kept():
+    with sizes_known():
+        assert simplified([at_least_zero(A - n), at_least_zero(n - A)]) == frozenset([equal(n, A)]) or simplified(
+            [at_least_zero(A - n), at_least_zero(n - A)]
+        ) == frozenset([equal(A, n)])
+        assert simplified([at_least_zero(A - n), at_least_zero(n - A - 1)]) is None
+
+
+def test_splits_need_extents_that_are_not_negative():
+    knowledge = Knowledge([at_least_zero(n)])
+    assert not knowledge.may_split(n * p, p)
+    assert not knowledge.may_split(n, -n)
+    assert Knowledge([at_least_zero(n), at_least_zero(p)]).may_split(n * p, p)
+
+
+def test_the_solver_says_no_when_it_does_not_know():
+    solver = Solver([at_least_zero(n)], {}, deadline=time.monotonic() + 60, milliseconds=50)
+    assert solver.proves(at_least_zero(n + 1))
+    assert not solver.proves(at_least_zero(n - 1))
+    assert not solver.contradictory([at_least_zero(n)])
+    assert solver.contradictory([at_least_zero(-n - 1)])
+
+
+def test_formulas_of_the_library_name_their_symbols():
+    traced = trace_case(SAMPLE[0], next(iter(cases(SAMPLE[0]))))
+    assert all(isinstance(fact, Formula) and formula_symbols(fact) for fact in traced.facts)
