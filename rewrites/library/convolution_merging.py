@@ -173,7 +173,7 @@ class SliceOfConvolution(Rule):
     source = "output channels of a convolution are independent"
     requires = [
         one_group,
-        Requires("at least one and at most all channels are kept", lambda kept, o: kept >= 1 and kept <= o),
+        Requires("at least one channel is kept", lambda kept: kept >= 1),
     ]
     trainable = True
 
@@ -183,6 +183,32 @@ class SliceOfConvolution(Rule):
 
     def replacement(x, w, b, kept, stride, padding, dilation, groups):
         return F.conv2d(x, w[:kept], b[:kept], stride, padding, dilation, groups)
+
+
+class BatchNormIntoConvolutionBesideIt(Rule):
+    """A batch norm of a convolution's input, added to a convolution that keeps the shape, changes its middle tap and its bias."""
+
+    source = "Ding et al. 2021 (RepVGG), section 3.3"
+    equality = recombined
+    requires = [
+        Requires("the batch norm uses running statistics", lambda training: training == False),  # noqa: E712
+        Requires(
+            "the padding keeps the size, so that the middle tap reads the position itself",
+            lambda padding, dilation, p, q: padding[0] == p * dilation[0] and padding[1] == q * dilation[1],
+        ),
+    ]
+
+    def pattern(x: Float[Tensor, "n c h w"], w: Weight[Float[Tensor, "c c 2*p+1 2*q+1"]], b: Weight[Float[Tensor, "c"]],
+                gamma: Weight[Float[Tensor, "c"]], beta: Weight[Float[Tensor, "c"]], mean: Weight[Float[Tensor, "c"]],
+                var: Weight[Float[Tensor, "c"]], padding: Pair, dilation: Pair, eps: float, training: bool):  # fmt: skip
+        y = F.conv2d(x, w, b, 1, padding, dilation)
+        return y + F.batch_norm(x, mean, var, gamma, beta, training, 0.1, eps)
+
+    def replacement(x, w, b, gamma, beta, mean, var, padding, dilation, eps, training):
+        scale = gamma * torch.rsqrt(var + eps)
+        p, q = w.shape[2] // 2, w.shape[3] // 2
+        middle = F.pad((torch.eye(x.shape[1], dtype=x.dtype) * scale[:, None])[:, :, None, None], (q, q, p, p))
+        return F.conv2d(x, w + middle, b + beta - mean * scale, 1, padding, dilation)
 
 
 class IdentityBesideConvolution(Rule):
