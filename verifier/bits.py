@@ -44,6 +44,8 @@ class BitAlgebra:
     axioms: list[Any] = field(default_factory=list)
     partial: list[Any] = field(default_factory=list)
     """What must hold for torch to compute at all (a divisor that is not zero)."""
+    seen: list[Word] = field(default_factory=list)
+    """Words computed so far, each different from the others."""
 
     def __post_init__(self) -> None:
         import z3
@@ -94,6 +96,37 @@ class BitAlgebra:
             return word.term
         return word.term if word.term.sort() == sort else z3.simplify(z3.fpToFP(z3.RNE(), word.term, sort))
 
+    def settled(self, word: Word, milliseconds: int = 400) -> Word:
+        """An earlier word that is the same bit for bit, or the word itself: what both sides share need not be compared again."""
+        if word.weak or isinstance(word.term, (int, float)):
+            return word
+        for known in self.seen:
+            if known.kind == word.kind and known.term.sort() == word.term.sort():
+                if known.term.eq(word.term):
+                    return known
+                if self._agree_on_samples(known.term, word.term) and _unsatisfiable(
+                    [known.term != word.term], bool(self.functions), milliseconds
+                ):
+                    return known
+        self.seen.append(word)
+        return word
+
+    def _agree_on_samples(self, one: Any, other: Any) -> bool:
+        z3 = self.z3
+        unknowns = sorted({str(v): v for term in (one, other) for v in _unknowns(term)}.items())
+        for sample in _SAMPLES:
+            values = [(v, self._sample(v.sort(), sample + 1.25 * position)) for position, (_, v) in enumerate(unknowns)]
+            a, b = (z3.simplify(z3.substitute(term, *values)) for term in (one, other))
+            if not a.eq(b) and not (_applies_functions(a) or _applies_functions(b)):
+                return False
+        return True
+
+    def _sample(self, sort: Any, number: float) -> Any:
+        z3 = self.z3
+        if sort == z3.BoolSort():
+            return z3.BoolVal(number > 0)
+        return z3.BitVecVal(int(number * 3), sort) if isinstance(sort, z3.BitVecSortRef) else z3.FPVal(number, sort)
+
     def arithmetic(self, name: str, words: Sequence[Word]) -> Word:
         """An arithmetic operator, rounded once to the dtype."""
         if all(word.weak for word in words):
@@ -112,7 +145,9 @@ class BitAlgebra:
     def _on_numbers(self, name: str, words: Sequence[Word]) -> Word:
         if all(isinstance(word.term, int) for word in words) and name in ("Add", "Subtract", "Multiply", "Negative"):
             a, *rest = (word.term for word in words)
-            value = {"Add": lambda: a + rest[0], "Subtract": lambda: a - rest[0], "Multiply": lambda: a * rest[0], "Negative": lambda: -a}[name]()
+            value = {"Add": lambda: a + rest[0], "Subtract": lambda: a - rest[0], "Multiply": lambda: a * rest[0], "Negative": lambda: -a}[
+                name
+            ]()
             return Word(value, "int", weak=True)
         if not self.floating:
             raise NotCovered("arithmetic on Python floats in a rule on integers")
@@ -150,7 +185,9 @@ class BitAlgebra:
     def _extreme(self, name: str, a: Any, b: Any) -> Any:
         z3 = self.z3
         wins = z3.fpGT(a, b) if name == "Maximum" else z3.fpLT(a, b)
-        choice = self.functions.setdefault(f"{name} of zeros {a.sort()}", z3.Function(f"{name} of zeros {a.sort()}", a.sort(), a.sort(), z3.BoolSort()))
+        choice = self.functions.setdefault(
+            f"{name} of zeros {a.sort()}", z3.Function(f"{name} of zeros {a.sort()}", a.sort(), a.sort(), z3.BoolSort())
+        )
         on_ties = z3.If(a == b, a, z3.If(choice(a, b), a, b))
         return z3.If(z3.fpIsNaN(a), a, z3.If(z3.fpIsNaN(b), b, z3.If(z3.fpEQ(a, b), on_ties, z3.If(wins, a, b))))
 
@@ -188,7 +225,14 @@ class BitAlgebra:
         if self.floating:
             sort = self.working if any(word.weak for word in words) else self.sort
             a, b = (self.lifted(word, sort) for word in words)
-            table = {"Equal": z3.fpEQ, "NotEqual": z3.fpNEQ, "Less": z3.fpLT, "LessEqual": z3.fpLEQ, "Greater": z3.fpGT, "GreaterEqual": z3.fpGEQ}
+            table = {
+                "Equal": z3.fpEQ,
+                "NotEqual": z3.fpNEQ,
+                "Less": z3.fpLT,
+                "LessEqual": z3.fpLEQ,
+                "Greater": z3.fpGT,
+                "GreaterEqual": z3.fpGEQ,
+            }
             return Word(table[name](a, b), "bool")
         if any(word.kind == "float" for word in words):
             raise NotCovered("integers meet floats")
@@ -203,7 +247,10 @@ class BitAlgebra:
     def uninterpreted(self, name: str, words: Sequence[Word], kind: str) -> Word:
         """An unknown function of the operands."""
         z3 = self.z3
-        terms = [self.lifted(word, self.working if word.weak and self.floating else self.sort) if word.kind != "bool" else word.term for word in words]
+        terms = [
+            self.lifted(word, self.working if word.weak and self.floating else self.sort) if word.kind != "bool" else word.term
+            for word in words
+        ]
         result = z3.BoolSort() if kind == "bool" else self.sort
         signature = f"{name}({', '.join(str(term.sort()) for term in terms)})"
         function = self.functions.setdefault(signature, z3.Function(signature, *(term.sort() for term in terms), result))
@@ -211,8 +258,9 @@ class BitAlgebra:
 
 
 _ARITHMETIC = {
-    "Add", "Subtract", "Multiply", "Divide", "Reciprocal", "Negative", "Absolute", "Square", "Sqrt", "Floor", "Ceil", "Trunc", "Round", "Maximum", "Minimum", "Relu",
-    "FloorDivide", "TruncDivide", "Remainder", "TruncRemainder", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot",
+    "Add", "Subtract", "Multiply", "Divide", "Reciprocal", "Negative", "Absolute", "Square", "Sqrt", "Floor", "Ceil", "Trunc", "Round",
+    "Maximum", "Minimum", "Relu", "FloorDivide", "TruncDivide", "Remainder", "TruncRemainder", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
+    "BitwiseNot",
 }  # fmt: skip
 _COMPARISONS = {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"}
 _FLOAT_ONLY_UNINTERPRETED = {"FloorDivide", "TruncDivide", "Remainder", "TruncRemainder"}
@@ -230,7 +278,7 @@ def side_words(graph: Graph, algebra: BitAlgebra) -> list[Word]:
         if node in needed:
             operands = [known[value] for value in graph.operands(node) if value is not None]
             absent = [value is None for value in graph.operands(node)]
-            known[Value(node)] = _word(graph.operator(node), operands, absent, graph, node, algebra)
+            known[Value(node)] = algebra.settled(_word(graph.operator(node), operands, absent, graph, node, algebra))
     return [known[value] for value in graph.outputs]
 
 
@@ -257,7 +305,11 @@ def _word(operator: Operator, words: list[Word], absent: list[bool], graph: Grap
         return _chosen(words, algebra)
     if name == "Clamp":
         return _clamped(words, absent, algebra)
-    if name in _ARITHMETIC and not all(word.kind == "bool" for word in words) and not (algebra.floating and name in _FLOAT_ONLY_UNINTERPRETED):
+    if (
+        name in _ARITHMETIC
+        and not all(word.kind == "bool" for word in words)
+        and not (algebra.floating and name in _FLOAT_ONLY_UNINTERPRETED)
+    ):
         return algebra.arithmetic(name, words)
     return algebra.uninterpreted(str(operator), words, kind_of(type_.dtype))
 
@@ -272,7 +324,10 @@ def _chosen(words: list[Word], algebra: BitAlgebra) -> Word:
     condition, a, b = words
     if a.kind == "bool" and b.kind == "bool":
         return Word(algebra.z3.If(condition.term, a.term, b.term), "bool")
-    return Word(algebra.z3.If(condition.term, algebra.lifted(a, algebra.sort), algebra.lifted(b, algebra.sort)), "float" if algebra.floating else "int")
+    return Word(
+        algebra.z3.If(condition.term, algebra.lifted(a, algebra.sort), algebra.lifted(b, algebra.sort)),
+        "float" if algebra.floating else "int",
+    )
 
 
 def _clamped(words: list[Word], absent: list[bool], algebra: BitAlgebra) -> Word:
@@ -283,7 +338,12 @@ def _clamped(words: list[Word], absent: list[bool], algebra: BitAlgebra) -> Word
             bound = next(bounds)
             if result.weak:
                 raise NotCovered("clamp of a number")
-            result = Word(algebra._float(name, [result.term, algebra.lifted(bound, algebra.sort)]) if algebra.floating else algebra._integer(name, [result.term, algebra.lifted(bound, algebra.sort)]), result.kind)
+            result = Word(
+                algebra._float(name, [result.term, algebra.lifted(bound, algebra.sort)])
+                if algebra.floating
+                else algebra._integer(name, [result.term, algebra.lifted(bound, algebra.sort)]),
+                result.kind,
+            )
     return result
 
 
@@ -323,6 +383,24 @@ def prove_bits(traced: TracedCase, equality: Equality, dtype: str, milliseconds:
         if not _unsatisfiable(asked, bool(algebra.functions), milliseconds):
             return False
     return True
+
+
+_SAMPLES = (0.0, -0.0, 1.5, -2.75, 1000.0, -1e-3)
+
+
+def _unknowns(term: Any) -> list[Any]:
+    import z3
+
+    if z3.is_const(term):
+        return [term] if term.decl().kind() == z3.Z3_OP_UNINTERPRETED else []
+    return [v for child in term.children() for v in _unknowns(child)]
+
+
+def _applies_functions(term: Any) -> bool:
+    import z3
+
+    own = z3.is_app(term) and term.num_args() > 0 and term.decl().kind() == z3.Z3_OP_UNINTERPRETED
+    return own or any(map(_applies_functions, term.children()))
 
 
 _ANSWERED: dict[str, bool] = {}
@@ -375,4 +453,4 @@ def _same(a: Any, b: Any, kind: str, equality: Equality, z3: Any) -> Any:
     return z3.Or(ways)
 
 
-__all__ = ["BitAlgebra", "FLOAT_FORMATS", "INTEGER_FORMATS", "NotCovered", "live", "prove_bits", "side_words"]
+__all__ = ["FLOAT_FORMATS", "INTEGER_FORMATS", "BitAlgebra", "NotCovered", "live", "prove_bits", "side_words"]

@@ -111,16 +111,26 @@ def _structure(left: Outcome, right: Outcome) -> Difference | None:
         return Difference(Kind.COUNT, f"the pattern has {len(left.outputs)} outputs, the replacement {len(right.outputs)}")
     for position, (a, b) in enumerate(zip(left.outputs, right.outputs, strict=True)):
         if isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor):
-            return Difference(Kind.DTYPE, f"output {position} is a {type(a).__name__} on one side and a {type(b).__name__} on the other", position)
+            return Difference(
+                Kind.DTYPE, f"output {position} is a {type(a).__name__} on one side and a {type(b).__name__} on the other", position
+            )
         if not isinstance(a, torch.Tensor):
             if a != b:
                 return Difference(Kind.VALUE, f"output {position} differs", position, (), str(a), str(b))
         elif a.shape != b.shape:
+            one, other = str(list(a.shape)), str(list(b.shape))
             return Difference(
-                Kind.SHAPE, f"output {position} has shape {list(a.shape)} by the pattern, {list(b.shape)} by the replacement", position, (), str(list(a.shape)), str(list(b.shape))
-            )  # fmt: skip
+                Kind.SHAPE, f"output {position} has shape {one} by the pattern, {other} by the replacement", position, (), one, other
+            )
         elif a.dtype != b.dtype:
-            return Difference(Kind.DTYPE, f"output {position} is {a.dtype} by the pattern, {b.dtype} by the replacement", position, (), str(a.dtype), str(b.dtype))
+            return Difference(
+                Kind.DTYPE,
+                f"output {position} is {a.dtype} by the pattern, {b.dtype} by the replacement",
+                position,
+                (),
+                str(a.dtype),
+                str(b.dtype),
+            )
     return None
 
 
@@ -153,7 +163,11 @@ def _tensor_differences(
     class_differs = ~same & ~finite if standard.strict else a.isfinite() != b.isfinite()
     if bool(class_differs.any()):
         kind = Judgement.of(instance).class_kind(class_differs, output)
-        sentence = "one side is NaN or infinite where the other is not" if kind is Kind.NAN_INF else "one side leaves the dtype's range where the other does not"
+        sentence = (
+            "one side is NaN or infinite where the other is not"
+            if kind is Kind.NAN_INF
+            else "one side leaves the dtype's range where the other does not"
+        )
         found.append(_at(kind, sentence, a, b, class_differs))
     zeros = finite & (a == b) & ~same
     if bool(zeros.any()):
@@ -239,9 +253,14 @@ class Judgement:
         """The judgement of the instance with 1 for every element that is not finite; None where its output cannot be compared."""
         if output is None or any(not math.isfinite(x) for x in self.instance.reals.values()):
             return None
-        tensors = {n: torch.where(t.isfinite(), t, torch.ones_like(t)) if t.is_floating_point() else t for n, t in self.instance.tensors.items()}
+        tensors = {
+            n: torch.where(t.isfinite(), t, torch.ones_like(t)) if t.is_floating_point() else t for n, t in self.instance.tensors.items()
+        }
         tame = Judgement(replace(self.instance, tensors=tensors))
-        sides = [run(side, tame.instance.arguments(), tame.instance.seed) for side in (tame.instance.rule.pattern, tame.instance.rule.replacement)]
+        sides = [
+            run(side, tame.instance.arguments(), tame.instance.seed)
+            for side in (tame.instance.rule.pattern, tame.instance.rule.replacement)
+        ]
         if any(side.error is not None or len(side.outputs) <= output for side in sides):
             return None
         tame.sides = [side.outputs for side in sides]
@@ -315,8 +334,9 @@ class Judgement:
 
 
 _PARTIAL = {
-    "div", "divide", "true_divide", "truediv", "rtruediv", "rdiv", "reciprocal", "log", "log2", "log10", "log1p", "rsqrt", "sqrt", "pow", "rpow", "acos", "asin",
-    "atanh", "acosh", "fmod", "remainder", "floor_divide", "mean", "var", "std", "logit", "tan", "batch_norm", "layer_norm", "group_norm", "softmax", "log_softmax",
+    "div", "divide", "true_divide", "truediv", "rtruediv", "rdiv", "reciprocal", "log", "log2", "log10", "log1p", "rsqrt", "sqrt",
+    "pow", "rpow", "acos", "asin", "atanh", "acosh", "fmod", "remainder", "floor_divide", "mean", "var", "std", "logit", "tan",
+    "batch_norm", "layer_norm", "group_norm", "softmax", "log_softmax",
 }  # fmt: skip
 
 _UNDERFLOWING = {"exp", "exp2", "mul", "rmul", "div", "true_divide", "truediv", "pow", "square", "reciprocal", "sigmoid"}

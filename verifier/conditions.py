@@ -28,7 +28,10 @@ class Element:
             raise NotAStatement(str(other))
         import z3
 
-        if isinstance(self.term, z3.BitVecRef) and (isinstance(other, float) or (isinstance(other, int) and not -(2 ** (self.term.size() - 1)) <= other < 2 ** (self.term.size() - 1))):
+        if isinstance(self.term, z3.BitVecRef) and (
+            isinstance(other, float)
+            or (isinstance(other, int) and not -(2 ** (self.term.size() - 1)) <= other < 2 ** (self.term.size() - 1))
+        ):
             raise NotAStatement(f"{other} among {self.term.size()}-bit integers")
         return operation(self.term, other)
 
@@ -146,7 +149,9 @@ def impossible(conditions: Sequence[Requires], milliseconds: int = 2000) -> bool
     return bool(solver.check() == z3.unsat)
 
 
-def models(conditions: Sequence[Requires], whole: Collection[str], ranges: Mapping[str, tuple[int, int]], source: random.Random, count: int = 16) -> list[dict[str, float]]:
+def models(
+    conditions: Sequence[Requires], whole: Collection[str], ranges: Mapping[str, tuple[int, int]], source: random.Random, count: int = 16
+) -> list[dict[str, float]]:
     """Joint values of the conditions' names that meet all conditions Z3 understands, pushed apart by preferring drawn values."""
     import z3
 
@@ -155,7 +160,10 @@ def models(conditions: Sequence[Requires], whole: Collection[str], ranges: Mappi
     unknowns = {name: (z3.Int if name in whole else z3.Real)(name) for name in names}
     solver = z3.Solver()
     solver.set("timeout", 300)
-    solver.add(*terms, *(bound for name, (low, high) in ranges.items() if name in unknowns for bound in (unknowns[name] >= low, unknowns[name] <= high)))
+    solver.add(
+        *terms,
+        *(bound for name, (low, high) in ranges.items() if name in unknowns for bound in (unknowns[name] >= low, unknowns[name] <= high)),
+    )
     found: list[dict[str, float]] = []
     for _ in range(count):
         if not terms or solver.check() != z3.sat:

@@ -40,7 +40,10 @@ def agreement(ground: Ground, deadline: float) -> Shapes:
             return Shapes(False, f"output {position} is {a.dtype} by the pattern, {b.dtype} by the replacement")
         if len(a.shape) != len(b.shape):
             return Shapes(False, f"output {position} has {len(a.shape)} axes by the pattern, {len(b.shape)} by the replacement")
-        goals += [(equal(m, n), f"output {position}, axis {axis}: {m} by the pattern, {n} by the replacement") for axis, (m, n) in enumerate(zip(a.shape, b.shape, strict=True))]
+        goals += [
+            (equal(m, n), f"output {position}, axis {axis}: {m} by the pattern, {n} by the replacement")
+            for axis, (m, n) in enumerate(zip(a.shape, b.shape, strict=True))
+        ]
     return _proved(ground, goals, traced.facts, deadline)
 
 
@@ -74,7 +77,7 @@ def _form(graph: Graph, value: Value, known: dict[int, str]) -> str:
     if node not in known:
         operator = graph.operator(node)
         inside = ", ".join("-" if operand is None else _form(graph, operand, known) for operand in graph.operands(node))
-        draw = f"#{len(known)}" if operator.effects & (Effect.RANDOM | Effect.UNKNOWN) else ""
+        draw = f"#{_draws_before(graph, node)}" if operator.effects & (Effect.RANDOM | Effect.UNKNOWN) else ""
         known[node] = f"%{operator.name}" if isinstance(operator, (Input, Constant)) else f"{operator}{draw}({inside})"
     return f"{known[node]}.{value.output}"
 
@@ -82,14 +85,24 @@ def _form(graph: Graph, value: Value, known: dict[int, str]) -> str:
 def same_code(rule: type[Rule]) -> bool:
     """Both functions have the same code."""
     left, right = rule.pattern.__code__, rule.replacement.__code__
-    return (left.co_code, left.co_consts, left.co_names, left.co_varnames) == (right.co_code, right.co_consts, right.co_names, right.co_varnames)
+    return (left.co_code, left.co_consts, left.co_names, left.co_varnames) == (
+        right.co_code,
+        right.co_consts,
+        right.co_names,
+        right.co_varnames,
+    )
+
+
+def _draws_before(graph: Graph, node: int) -> int:
+    return sum(1 for other in graph.network if other < node and graph.operator(other).effects & (Effect.RANDOM | Effect.UNKNOWN))
 
 
 _EXACT = {
-    "Negative", "Absolute", "Sign", "Floor", "Ceil", "Trunc", "Round", "Maximum", "Minimum", "Clamp", "Relu", "Relu6", "Where", "Cast", "Full", "Cat", "Stack", "Split",
-    "Unbind", "Pad", "Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Roll", "Repeat", "RepeatInterleave", "Tril", "Triu", "Identity", "Copy", "Contiguous",
-    "Detach", "Gather", "Index", "IndexSelect", "Embedding", "OneHot", "TopK", "Arange", "Eye", "Amax", "Amin", "MaxAlong", "MinAlong", "ArgMax", "ArgMin", "MaxPool1d",
-    "MaxPool2d", "MaxPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AllGather", "Shard", "Replicate",
+    "Negative", "Absolute", "Sign", "Floor", "Ceil", "Trunc", "Round", "Maximum", "Minimum", "Clamp", "Relu", "Relu6", "Where", "Cast",
+    "Full", "Cat", "Stack", "Split", "Unbind", "Pad", "Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Roll", "Repeat",
+    "RepeatInterleave", "Tril", "Triu", "Identity", "Copy", "Contiguous", "Detach", "Gather", "Index", "IndexSelect", "Embedding",
+    "OneHot", "TopK", "Arange", "Eye", "Amax", "Amin", "MaxAlong", "MinAlong", "ArgMax", "ArgMin", "MaxPool1d", "MaxPool2d",
+    "MaxPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AllGather", "Shard", "Replicate",
 }  # fmt: skip
 """Operators that choose or move elements and round nothing."""
 

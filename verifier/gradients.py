@@ -32,7 +32,9 @@ def product_of(function: Callable[..., Any]) -> Callable[..., Any]:
     def gradients(*arguments: Any) -> list[torch.Tensor]:
         given = [a.detach().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in arguments]
         result = function(*given)
-        outputs = [o for o in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(o, torch.Tensor) and o.requires_grad]
+        outputs = [
+            o for o in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(o, torch.Tensor) and o.requires_grad
+        ]
         inputs = [a for a in given if isinstance(a, torch.Tensor) and a.requires_grad]
         if not outputs:
             return [torch.zeros_like(a) for a in inputs]
@@ -82,7 +84,7 @@ def _in_words(difference: Difference, instance: Instance) -> Difference:
     return replace(difference, kind=Kind.GRADIENT, sentence=f"the gradients of {name} differ")
 
 
-TAIL = '''
+TAIL = """
 def gradients(side):
     given = [a.detach().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in arguments()]
     result = side(*given)
@@ -101,7 +103,7 @@ print("gradients of the replacement:", *right, sep="\\n")
 same = all(torch.allclose(a, b, rtol=1e-9, atol=1e-9, equal_nan=True) for a, b in zip(left, right))
 print("the gradients agree" if same else "the gradients differ")
 sys.exit(0 if same else 1)
-'''.strip()
+""".strip()
 
 
 __all__ = ["TAIL", "compare_gradients", "gradient_rule", "product_of"]

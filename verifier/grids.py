@@ -140,14 +140,22 @@ def _one_shape(space: Space) -> tuple[Ground, Assignment, str, int] | None:
                 continue
             stretched = sizes | {name: 7}
             shapes = ground.shapes(stretched) if ground.model.admits(stretched) else None
-            if shapes and len(set(shapes.values())) == 1 and sorted(next(iter(shapes.values())))[-1:] == [7] and ground.model.admits(sizes | {name: 4099}):
+            if (
+                shapes
+                and len(set(shapes.values())) == 1
+                and sorted(next(iter(shapes.values())))[-1:] == [7]
+                and ground.model.admits(sizes | {name: 4099})
+            ):
                 return ground, sizes, name, list(next(iter(shapes.values()))).index(7)
     return None
 
 
 def without_zeros(instance: Instance) -> Instance:
     """The instance with 1 for every whole number 0, by which PyTorch does not divide."""
-    tensors = {n: t if t.is_floating_point() or t.dtype == torch.bool else torch.where(t == 0, torch.ones_like(t), t) for n, t in instance.tensors.items()}
+    tensors = {
+        n: t if t.is_floating_point() or t.dtype == torch.bool else torch.where(t == 0, torch.ones_like(t), t)
+        for n, t in instance.tensors.items()
+    }
     return replace(instance, tensors=tensors)
 
 

@@ -12,7 +12,7 @@ import torch
 from hypothesis import strategies as st
 
 from operators.expressions import Atom, Dim, Formula, Symbol, Truth, substitute, symbol
-from operators.operator import ShapeError, kind_of
+from operators.operator import kind_of
 from rewrites.cases import Case, TracedCase, attribute_facts, cases, size_facts, speaks_of_sizes, trace_case, unit_facts
 from rewrites.rule import Requires, Rule
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, TensorVariable
@@ -134,8 +134,13 @@ class Ground:
 
     @cached_property
     def pool(self) -> list[Assignment]:
-        """Assignments to draw from, the smallest first."""
-        return self.model.pool(self.seed)
+        """Assignments to draw from, the smallest first; also beyond what the proof is narrowed to, where torch accepts more."""
+        found = self.model.pool(self.seed)
+        if isinstance(self.trace, TracedCase) and self.trace.narrowed:
+            facts = [fact for fact in self.facts if fact not in self.trace.narrowed]
+            wider = SizeModel(self.model.names, self.model.attributes, facts).pool(self.seed + 1, count=12)
+            found = sorted([*found, *(sizes for sizes in wider if sizes not in found)], key=self.model.weight)
+        return found
 
     def shapes(self, sizes: Assignment) -> dict[str, tuple[int, ...]] | None:
         """The shape of every tensor variable; None when a dim is negative or the tensors are too large."""
@@ -253,7 +258,9 @@ class Space:
         for name in named:
             tensor = tensors[name]
             values = torch.tensor([model[name] for model in chosen], dtype=torch.float64 if tensor.is_floating_point() else torch.int64)
-            tensors[name] = (values[picks].reshape(tensor.shape) if same else values[:1].expand(tensor.numel()).reshape(tensor.shape)).to(tensor.dtype)
+            tensors[name] = (values[picks].reshape(tensor.shape) if same else values[:1].expand(tensor.numel()).reshape(tensor.shape)).to(
+                tensor.dtype
+            )
         reals |= {name: float(value) for name, value in chosen[0].items() if name in reals}
         return replace(instance, tensors=tensors, reals=reals, shared={})
 
@@ -287,7 +294,11 @@ def _mend_elements(instance: Instance, name: str, condition: Requires, kind: str
         other = draw_values(kind, tensor.shape, str(tensor.dtype).removeprefix("torch."), source.randrange(1 << 30))
         other = other.abs() if source.random() < 0.5 and other.dtype != torch.bool else other
         tensor = torch.where(fine, tensor, other)
-    same = [n for n in instance.tensors if n == name or instance.shared.get(n) == name or instance.shared.get(name) in (n, instance.shared.get(n, ""))]
+    same = [
+        n
+        for n in instance.tensors
+        if n == name or instance.shared.get(n) == name or instance.shared.get(name) in (n, instance.shared.get(n, ""))
+    ]
     return replace(instance, tensors={n: tensor if n in same else t for n, t in instance.tensors.items()})
 
 
@@ -345,7 +356,14 @@ def _broadcasts(rule: type[Rule]) -> Iterator[Case]:
     if not loose:
         return
     a, b, c = symbol("size"), symbol("size_0"), symbol("size_1")
-    rows: list[tuple[tuple[Dim, ...], ...]] = [((b, c), (c,)), ((c,), (b, c)), ((b, c), (b, 1)), ((1, c), (b, 1)), ((b, 1), (1, c)), ((a,), (a,))]
+    rows: list[tuple[tuple[Dim, ...], ...]] = [
+        ((b, c), (c,)),
+        ((c,), (b, c)),
+        ((b, c), (b, 1)),
+        ((1, c), (b, 1)),
+        ((b, 1), (1, c)),
+        ((a,), (a,)),
+    ]
     for row in rows:
         stars = {name: row[position % 2] for position, name in enumerate(loose)} | {name: (symbol(f"{name}_0"),) for name in named}
         for choices in signature.choices(stars):
@@ -377,4 +395,4 @@ def instances(draw: Any, space: Space, values: Sequence[str], families: Sequence
     return space.build(ground, sizes, kind, family, seed, layouts, share)
 
 
-__all__ = ["FLOATS", "Ground", "INTEGERS", "Instance", "Space", "allowed_dtypes", "condition_holds", "elementwise", "instances"]
+__all__ = ["FLOATS", "INTEGERS", "Ground", "Instance", "Space", "allowed_dtypes", "condition_holds", "elementwise", "instances"]

@@ -34,7 +34,11 @@ class IsolationError(RuntimeError):
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
     """Raise TimeLimit in the block after so many seconds; only in the main thread, and only where the platform has timers."""
-    usable = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer") and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    usable = (
+        threading.current_thread() is threading.main_thread()
+        and hasattr(signal, "setitimer")
+        and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    )
     if not usable:
         yield
         return

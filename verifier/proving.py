@@ -74,7 +74,12 @@ def _why(proof: Any) -> str:
 def _text(proof: Any) -> str:
     lines = []
     for form in proof.forms:
-        lines += [f"at [{', '.join(form.index)}]", f"  pattern     = {form.left.key}", f"  replacement = {form.right.key}", *(f"  {m}" for m in form.maps)]
+        lines += [
+            f"at [{', '.join(form.index)}]",
+            f"  pattern     = {form.left.key}",
+            f"  replacement = {form.right.key}",
+            *(f"  {m}" for m in form.maps),
+        ]
     return "\n".join(lines) + ("\n" if lines else "")
 
 
@@ -111,7 +116,9 @@ def _bits(traced: TracedCase, rule: type[Rule], deadline: float) -> str | None:
         if dtype in FLOAT_FORMATS and not rule.equality.bitwise:
             return None
         try:
-            if left <= 0 or not prove_bits(traced, rule.equality, dtype, milliseconds=int(min(5.0, left) * 1000) + 1):
+            if left <= 0 or not prove_bits(
+                traced, rule.equality, dtype, milliseconds=int(min(5.0 if rule.equality.bitwise else 0.5, left) * 1000) + 1
+            ):
                 return None
         except NotCovered:
             return None
@@ -166,21 +173,42 @@ def _widens(operator: Operator, operands: Sequence[TensorType]) -> bool:
     """A cast between whole numbers (or from truths) that keeps every value."""
     if type(operator).__name__ != "Cast":
         return False
-    limits = {"bool": (0, 1), **{name: ((-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)) for name, (bits, signed) in INTEGER_FORMATS.items()}}
+    limits = {
+        "bool": (0, 1),
+        **{
+            name: ((-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1))
+            for name, (bits, signed) in INTEGER_FORMATS.items()
+        },
+    }
     source, target = limits.get(operands[0].dtype), limits.get(operator.attributes["to"])
     return source is not None and target is not None and target[0] <= source[0] and source[1] <= target[1]
 
 
 _MOVES = {
-    "Input", "Constant", "Scalar", "Full", "Cat", "Stack", "Split", "Unbind", "Pad", "Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Roll", "Repeat",
-    "RepeatInterleave", "Identity", "Copy", "Contiguous", "Detach", "Shard", "Replicate", "AllGather", "Eye", "Arange", "Embedding",
-    "Gather", "Index", "IndexSelect",
+    "Input", "Constant", "Scalar", "Full", "Cat", "Stack", "Split", "Unbind", "Pad", "Reshape", "Permute", "Expand", "Slice", "Select",
+    "Flip", "Roll", "Repeat", "RepeatInterleave", "Identity", "Copy", "Contiguous", "Detach", "Shard", "Replicate", "AllGather", "Eye",
+    "Arange", "Embedding", "Gather", "Index", "IndexSelect",
 }  # fmt: skip
 _KEEPS_RANGE = {
-    "Maximum", "Minimum", "Clamp", "Relu", "Where", "Amax", "Amin", "MaxAlong", "MinAlong", "ArgMax", "ArgMin", "TopK", "OneHot", "Gather", "Index", "IndexSelect",
-    "Embedding", "Remainder", "TruncRemainder", "Sign", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot",
+    "Maximum", "Minimum", "Clamp", "Relu", "Where", "Amax", "Amin", "MaxAlong", "MinAlong", "ArgMax", "ArgMin", "TopK", "OneHot",
+    "Gather", "Index", "IndexSelect", "Embedding", "Remainder", "TruncRemainder", "Sign", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
+    "BitwiseNot",
 }  # fmt: skip
-_RING = _MOVES | {"Add", "Subtract", "Multiply", "Negative", "Square", "MatMul", "Linear", "Sum", "Einsum", "AddMatMul", "Conv1d", "Conv2d", "Conv3d"}
+_RING = _MOVES | {
+    "Add",
+    "Subtract",
+    "Multiply",
+    "Negative",
+    "Square",
+    "MatMul",
+    "Linear",
+    "Sum",
+    "Einsum",
+    "AddMatMul",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+}
 
 
 def _moves(operator: Operator) -> bool:

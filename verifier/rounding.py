@@ -46,7 +46,12 @@ def _search(space: Space, dtype: str, examples: int, seed: int, deadline: float)
 
     @seeded(seed)
     @settings(
-        max_examples=examples, database=None, deadline=None, verbosity=Verbosity.quiet, suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.target)
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        verbosity=Verbosity.quiet,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.target),
     )
     @given(instances(space, (ORDINARY,), (dtype,), plain=True))
     def measure(instance: Instance | None) -> None:

@@ -27,7 +27,7 @@ class Outcome:
     @property
     def aliased(self) -> frozenset[tuple[int, int]]:
         """Pairs (output, argument) that share memory."""
-        homes = {}
+        homes: dict[int, int] = {}
         for position, argument in enumerate(self.arguments):
             if isinstance(argument, torch.Tensor) and argument.numel():
                 homes.setdefault(argument.untyped_storage().data_ptr(), position)
@@ -80,7 +80,7 @@ class Call:
     @property
     def name(self) -> str:
         """The function's name as code can use it (`torch.nn.functional.relu`, `torch.Tensor.mul`)."""
-        return resolve_name(self.function) or getattr(self.function, "__name__", str(self.function))
+        return str(resolve_name(self.function) or getattr(self.function, "__name__", self.function))
 
     def tensors(self) -> Iterator[torch.Tensor]:
         """Every tensor among arguments and results."""

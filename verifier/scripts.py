@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from verifier.comparing import Difference, Judgement, Kind
 from verifier.instances import Instance
@@ -111,7 +110,9 @@ def recorded_source(function: Callable[..., Any], instance: Instance, name: str)
     names = instance.rule.signature().names
     arguments = instance.arguments()
     outcome, calls = record(function, arguments, instance.seed)
-    known: dict[int, str] = {id(value): parameter for parameter, value in zip(names, arguments, strict=True) if isinstance(value, torch.Tensor)}
+    known: dict[int, str] = {
+        id(value): parameter for parameter, value in zip(names, arguments, strict=True) if isinstance(value, torch.Tensor)
+    }
     lines = [f"def {name}({', '.join(names)}):"]
     for position, call in enumerate(calls):
         lines.append(f"    t{position} = {call_text(call, known)}")
@@ -173,11 +174,12 @@ def _number(value: Any) -> str:
 
 def layout_code(name: str, layout: str, tensor: torch.Tensor) -> str | None:
     """The statement that lays a tensor out in memory; None for a contiguous one."""
-    if layout == "contiguous" or laid_out(tensor, layout).stride() == tensor.contiguous().stride() and layout != "offset":
+    if layout == "contiguous" or (laid_out(tensor, layout).stride() == tensor.contiguous().stride() and layout != "offset"):
         return None
     strides, offset = laid_out(tensor, layout).stride(), int(layout == "offset")
     room = offset + 1 + sum(max(size - 1, 0) * stride for size, stride in zip(tensor.shape, strides, strict=True))
-    return f"{name} = torch.zeros({room}, dtype={tensor.dtype}).as_strided({tuple(tensor.shape)}, {strides}, {offset}).copy_({name})  # {layout}"
+    view = f"as_strided({tuple(tensor.shape)}, {strides}, {offset})"
+    return f"{name} = torch.zeros({room}, dtype={tensor.dtype}).{view}.copy_({name})  # {layout}"
 
 
 def script(instance: Instance, difference: Difference, statement: str, tail: str | None = None) -> str:
@@ -250,13 +252,19 @@ def _comparison_code(instance: Instance, difference: Difference) -> str:
             bound = Judgement.of(instance).bound(tensors[0].dtype)
     body = _COMPARISON.replace("SEED", str(instance.seed)).replace("BOUND", repr(bound))
     tests = {
-        Kind.VALUE: "same = values_agree", Kind.NAN_INF: "same = classes_agree and values_agree", Kind.OVERFLOW: "same = classes_agree and values_agree",
-        Kind.SIGNED_ZERO: "same = bits_agree", Kind.ROUNDING: "same = bits_agree", Kind.MUTATION: "same = arguments_agree", Kind.RANDOMNESS: "same = random_agrees",
-    }  # fmt: skip
+        Kind.VALUE: "same = values_agree",
+        Kind.NAN_INF: "same = classes_agree and values_agree",
+        Kind.OVERFLOW: "same = classes_agree and values_agree",
+        Kind.SIGNED_ZERO: "same = bits_agree",
+        Kind.ROUNDING: "same = bits_agree",
+        Kind.MUTATION: "same = arguments_agree",
+        Kind.RANDOMNESS: "same = random_agrees",
+        Kind.ALIASING: "same = memory_agrees",
+    }
     return body.replace("VERDICT", tests.get(difference.kind, "same = values_agree and classes_agree"))
 
 
-_COMPARISON = '''
+_COMPARISON = """
 def outputs(side):
     torch.manual_seed(SEED)
     given = arguments()
@@ -280,8 +288,14 @@ def alike(a, b):
 def bitwise(a, b):
     if not isinstance(a, torch.Tensor):
         return a == b
-    same = (a == b) | ((a != a) & (b != b))
-    return bool((same & (torch.signbit(a) == torch.signbit(b)) | ((a != a) & (b != b))).all()) if a.is_floating_point() else bool(same.all())
+    nan = (a != a) & (b != b)
+    same = (a == b) | nan
+    return bool(((same & (torch.signbit(a) == torch.signbit(b))) | nan).all()) if a.is_floating_point() else bool(same.all())
+
+
+def shared(values, given):
+    homes = {a.untyped_storage().data_ptr(): i for i, a in enumerate(given) if isinstance(a, torch.Tensor)}
+    return [homes.get(v.untyped_storage().data_ptr()) if isinstance(v, torch.Tensor) else None for v in values]
 
 
 left, left_arguments, left_state = outputs(pattern)
@@ -296,7 +310,8 @@ if len(left) != len(right):
     print("number of outputs:", len(left), "and", len(right))
     sys.exit(1)
 for a, b in zip(left, right):
-    if isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor) or (isinstance(a, torch.Tensor) and (a.shape, a.dtype) != (b.shape, b.dtype)):
+    tensors = isinstance(a, torch.Tensor) + isinstance(b, torch.Tensor)
+    if tensors == 1 or (tensors == 2 and (a.shape, a.dtype) != (b.shape, b.dtype)):
         print("shape or dtype:", getattr(a, "shape", a), getattr(a, "dtype", ""), "and", getattr(b, "shape", b), getattr(b, "dtype", ""))
         sys.exit(1)
 values_agree = all(map(close, left, right))
@@ -304,10 +319,11 @@ classes_agree = all(map(alike, left, right))
 bits_agree = all(map(bitwise, left, right))
 arguments_agree = all(close(a, b) and alike(a, b) for a, b in zip(left_arguments, right_arguments) if isinstance(a, torch.Tensor))
 random_agrees = torch.equal(left_state, right_state)
+memory_agrees = shared(left, left_arguments) == shared(right, right_arguments)
 VERDICT
 print("the two sides agree" if same else "the two sides differ")
 sys.exit(0 if same else 1)
-'''.strip()
+""".strip()
 
 
 __all__ = ["NotSelfContained", "call_text", "recorded_source", "script", "self_contained", "side_source", "tensor_code"]

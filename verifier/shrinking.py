@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -140,17 +141,24 @@ def _plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 def _plainer_element(tensor: torch.Tensor, position: int) -> Iterator[torch.Tensor]:
     flat = tensor.flatten()
-    value = flat[position].item()
+    value: Any = flat[position].item()
+    candidates: list[Any]
     if tensor.dtype == torch.bool:
         candidates = [False] if value else []
     elif tensor.is_complex():
         candidates = [x for x in (0, 1, 1j) if abs(x) < abs(value)]
     else:
-        candidates = [x for x in (0, 1, -1, 2, -2, 3, 0.5) if _weight(x) < _weight(value) and (tensor.is_floating_point() or isinstance(x, int))]
+        candidates = [
+            x for x in (0, 1, -1, 2, -2, 3, 0.5) if _weight(x) < _weight(value) and (tensor.is_floating_point() or isinstance(x, int))
+        ]
         if tensor.is_floating_point() and abs(value) < 1e6 and value != round(value):
             candidates += [x for x in (float(round(value)), round(value * 4) / 4) if _weight(x) < _weight(value)]
         if not tensor.is_floating_point():
-            candidates = [x for x in (*candidates, value // 2) if torch.iinfo(tensor.dtype).min <= x <= torch.iinfo(tensor.dtype).max and abs(x) < abs(value)]
+            candidates = [
+                x
+                for x in (*candidates, value // 2)
+                if torch.iinfo(tensor.dtype).min <= x <= torch.iinfo(tensor.dtype).max and abs(x) < abs(value)
+            ]
     for candidate in candidates:
         plain = flat.clone()
         plain[position] = candidate
@@ -165,7 +173,11 @@ def _weight(value: float) -> tuple[float, ...]:
         return (4.0,)
     if math.isinf(value):
         return (3.0, float(value < 0))
-    return (0.0 if value == round(value) and abs(value) < 1e6 else 1.0 if value * 4 == round(value * 4) else 2.0, abs(value), float(math.copysign(1, value) < 0))
+    return (
+        0.0 if value == round(value) and abs(value) < 1e6 else 1.0 if value * 4 == round(value * 4) else 2.0,
+        abs(value),
+        float(math.copysign(1, value) < 0),
+    )
 
 
 __all__ = ["smallest"]

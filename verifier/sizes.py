@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from operators.expressions import (
-    Comparison, Dim, Expression, Extreme, Formula, Junction, Negation, Quotient, Symbol, Truth, formula_symbols,
+    Comparison,
+    Dim,
+    Expression,
+    Extreme,
+    Formula,
+    Junction,
+    Negation,
+    Quotient,
+    Symbol,
+    Truth,
+    formula_symbols,
 )  # fmt: skip
 
 Assignment = dict[str, int]
@@ -53,7 +63,7 @@ def formula_code(formula: Truth) -> str:
 
 def evaluator(formula: Truth) -> Callable[[Mapping[str, int]], bool]:
     """The statement as a function of the values of its symbols; false where it divides by zero."""
-    compiled = eval(f"lambda v: {formula_code(formula)}", {"max": max, "min": min})  # noqa: S307
+    compiled = eval(f"lambda v: {formula_code(formula)}", {"max": max, "min": min})
 
     def holds(values: Mapping[str, int]) -> bool:
         try:
@@ -226,7 +236,7 @@ def _repairs(facts: Iterable[Truth]) -> list[tuple[str, Callable[[Mapping[str, i
 
 
 def _solution(rest: Dim, coefficient: int) -> Callable[[Mapping[str, int]], int | None]:
-    compiled = eval(f"lambda v: {code_of(rest)}", {"max": max, "min": min})  # noqa: S307
+    compiled = eval(f"lambda v: {code_of(rest)}", {"max": max, "min": min})
 
     def solve(values: Mapping[str, int]) -> int | None:
         value = compiled(values)
@@ -242,4 +252,4 @@ def negated_any(goals: Sequence[Truth]) -> Formula | bool:
     return any_of(*map(negate, goals))
 
 
-__all__ = ["ATTRIBUTES", "Assignment", "DIMS", "SizeModel", "evaluator", "flattened", "negated_any"]
+__all__ = ["ATTRIBUTES", "DIMS", "Assignment", "SizeModel", "evaluator", "flattened", "negated_any"]

@@ -24,6 +24,9 @@ CREATE TABLE IF NOT EXISTS certificates (
 """
 
 
+_INSERT = "INSERT OR REPLACE INTO certificates (content, rule, examples, seed, status, versions, verdict) VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+
 class StoreError(RuntimeError):
     """The store cannot be read or written; the message says which file and what to do."""
 
@@ -57,7 +60,9 @@ class Store:
                 yield connection
         except sqlite3.OperationalError as error:
             if "locked" in str(error) or "busy" in str(error):
-                raise StoreError(f"store: {self.path} is locked by another process for more than {self.wait_seconds:g} s; try again when it has ended") from error
+                raise StoreError(
+                    f"store: {self.path} is locked by another process for more than {self.wait_seconds:g} s; try again when it has ended"
+                ) from error
             raise StoreError(f"store: {self.path} cannot be used: {error}") from error
         except sqlite3.DatabaseError as error:
             raise StoreError(f"store: {self.path} is damaged ({error}); remove it, and verdicts are reached anew") from error
@@ -88,11 +93,17 @@ class Store:
 
     def keep(self, rule: type[Rule], verdict: Verdict, options: Mapping[str, Any]) -> None:
         """Keep a verdict, in place of an older one under the same options."""
-        row = (rule.content(), rule.__name__, options.get("examples", 0), options.get("seed", 0), verdict.status.value, json.dumps(dict(verdict.versions)), verdict.dumps())
+        row = (
+            rule.content(),
+            rule.__name__,
+            options.get("examples", 0),
+            options.get("seed", 0),
+            verdict.status.value,
+            json.dumps(dict(verdict.versions)),
+            verdict.dumps(),
+        )
         with self._connection() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO certificates (content, rule, examples, seed, status, versions, verdict) VALUES (?, ?, ?, ?, ?, ?, ?)", row
-            )
+            connection.execute(_INSERT, row)
 
     def __len__(self) -> int:
         with self._connection() as connection:

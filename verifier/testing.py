@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
@@ -121,7 +120,13 @@ def _written(instance: Instance, outcome: Outcome) -> set[str]:
     }
 
 
-_LIMITS = ("not implemented for '", "Only zero batch or zero channel inputs", "with optional 0 dim batch size", "not supported on CPU", "expected a non-empty")
+_LIMITS = (
+    "not implemented for '",
+    "Only zero batch or zero channel inputs",
+    "with optional 0 dim batch size",
+    "not supported on CPU",
+    "expected a non-empty",
+)
 """What PyTorch says when it has no kernel for a dtype or an empty tensor: a limit of this machine, not of the rule."""
 
 
@@ -130,7 +135,14 @@ class _Found(Exception):
 
 
 def search(
-    space: Space, stage: Stage, standard: Standard, examples: int, seed: int, deadline: float, report: Report, judge: Callable[[Instance], Difference | None] | None = None
+    space: Space,
+    stage: Stage,
+    standard: Standard,
+    examples: int,
+    seed: int,
+    deadline: float,
+    report: Report,
+    judge: Callable[[Instance], Difference | None] | None = None,
 ) -> Failure | None:
     """Draw examples of a stage until one fails; Hypothesis shrinks its choices."""
     failing: list[Failure] = []
@@ -193,7 +205,9 @@ def run_tests(
             difference = check(instance, standard)
             return difference if difference is not None and difference.kind in (failure.difference.kind, Kind.VALUE) else None
 
-        failure.instance, failure.difference = smallest(space, failure.instance, failure.difference, differs, min(deadline, time.monotonic() + 5))
+        failure.instance, failure.difference = smallest(
+            space, failure.instance, failure.difference, differs, min(deadline, time.monotonic() + 5)
+        )
         report.failure = failure
     report.seconds = time.monotonic() - started
     return report
@@ -219,7 +233,6 @@ def summary(report: Report) -> str:
     dtypes = ", ".join(sorted(report.dtypes))
     grid = f" and {report.gridded} grids of special values" if report.gridded else ""
     return f"{report.examples} examples{grid} agree, sizes up to {report.largest}, {dtypes}"
-
 
 
 __all__ = ["Failure", "Report", "Stage", "check", "run_tests", "search", "stages", "summary"]

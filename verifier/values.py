@@ -10,7 +10,15 @@ import torch
 
 from operators.operator import kind_of, torch_dtype
 
-SMALL, POSITIVE, DISTINCT, TIES, ORDINARY, SPECIAL, EXTREME = "small integers", "positive integers", "distinct integers", "ties", "ordinary", "special", "extreme"
+SMALL, POSITIVE, DISTINCT, TIES, ORDINARY, SPECIAL, EXTREME = (
+    "small integers",
+    "positive integers",
+    "distinct integers",
+    "ties",
+    "ordinary",
+    "special",
+    "extreme",
+)
 
 LAYOUTS = ("contiguous", "transposed", "strided", "channels-last", "offset")
 """How a tensor lies in memory."""
@@ -28,9 +36,38 @@ def special_numbers(dtype: torch.dtype, extreme: bool = False) -> list[float]:
     """
     info = torch.finfo(dtype)
     bound = modest(dtype)
-    numbers = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, -2.0, 3.0, 89.0, -104.0, 12.0, bound, -bound, 1 / bound, -1 / bound, 1 / 3]
+    numbers = [
+        0.0,
+        -0.0,
+        math.inf,
+        -math.inf,
+        math.nan,
+        1.0,
+        -1.0,
+        0.5,
+        -2.0,
+        3.0,
+        89.0,
+        -104.0,
+        12.0,
+        bound,
+        -bound,
+        1 / bound,
+        -1 / bound,
+        1 / 3,
+    ]
     if extreme:
-        numbers += [info.max, -info.max, info.max / 2, info.tiny, -info.tiny, info.smallest_normal / 2, -info.smallest_normal / 2, info.eps, 1 + info.eps]
+        numbers += [
+            info.max,
+            -info.max,
+            info.max / 2,
+            info.tiny,
+            -info.tiny,
+            info.smallest_normal / 2,
+            -info.smallest_normal / 2,
+            info.eps,
+            1 + info.eps,
+        ]
     largest = info.max if extreme else bound
     return [number for number in numbers if not math.isfinite(number) or abs(number) <= largest]
 
@@ -61,7 +98,7 @@ def _floats(kind: str, count: int, dtype: torch.dtype, generator: torch.Generato
     if kind == TIES:
         return torch.randint(0, 2, (count,), generator=generator).to(dtype)
     if kind == ORDINARY:
-        spread = 4.0 ** float(torch.randint(-1, 2, (), generator=generator))
+        spread = (0.25, 1.0, 4.0)[int(torch.randint(0, 3, (), generator=generator))]
         return (torch.randn(count, generator=generator, dtype=torch.float32) * spread).to(dtype)
     if kind in (SPECIAL, EXTREME):
         numbers = torch.tensor(special_numbers(dtype, kind == EXTREME), dtype=torch.float64).to(dtype)
@@ -125,5 +162,6 @@ def draw_number(kind: str, source: Any) -> float:
 
 
 __all__ = [
-    "DISTINCT", "EXTREME", "LAYOUTS", "ORDINARY", "POSITIVE", "SMALL", "SPECIAL", "TIES", "draw_number", "draw_values", "laid_out", "modest", "special_numbers",
+    "DISTINCT", "EXTREME", "LAYOUTS", "ORDINARY", "POSITIVE", "SMALL", "SPECIAL", "TIES", "draw_number", "draw_values", "laid_out",
+    "modest", "special_numbers",
 ]  # fmt: skip

@@ -15,10 +15,10 @@ from verifier.conditions import impossible
 from verifier.gradients import TAIL as GRADIENT_TAIL
 from verifier.gradients import compare_gradients
 from verifier.instances import FLOATS, Instance, Space
-from verifier.rounding import worst_errors
 from verifier.isolation import TimeLimit, time_limit
 from verifier.proving import prove_all
 from verifier.refuting import counterexample
+from verifier.rounding import worst_errors
 from verifier.running import one_thread
 from verifier.testing import Failure, Report, run_tests, summary
 from verifier.verdict import Part, Status, Verdict
@@ -225,7 +225,9 @@ def _gradients_agree(work: Verification, space: Space) -> Verdict | None:
         work.gradients = "differ"
         failure = report.failure
         return work.verdict(Status.REFUTED, f"{failure.difference.kind}: {failure.difference.sentence}", failure, GRADIENT_TAIL)
-    work.gradients = f"equal on {report.examples} examples in float64" if report.examples else "not checked: no example could be differentiated"
+    work.gradients = (
+        f"equal on {report.examples} examples in float64" if report.examples else "not checked: no example could be differentiated"
+    )
     work.part("gradients", work.gradients, since)
     return None
 
@@ -250,7 +252,7 @@ def _proved(work: Verification, space: Space) -> Verdict:
 
 
 def _ranks(rule: type[Rule]) -> list[str]:
-    stars = [star for star in rule.signature().stars.values()]
+    stars = list(rule.signature().stars.values())
     named = [f"*{star.name} of 0 to 2 dims" for star in stars if not star.broadcastable]
     return named + (["... of any one shape, or 1, or none"] if any(star.broadcastable for star in stars) else [])
 

@@ -122,7 +122,11 @@ def test_every_rule_gets_its_verdict(rules: Path) -> None:
     assert verdicts["First"].status is Status.PROVED, verdicts["First"]
     assert verdicts["Last"].status is Status.PROVED, verdicts["Last"]
     assert verdicts["OneOutputLess"].status is Status.REFUTED
-    for name, words in (("NeverEnds", "did not end within"), ("EatsMemory", "uses more memory than it may"), ("Dies", "its process ended with status 3")):
+    for name, words in (
+        ("NeverEnds", "did not end within"),
+        ("EatsMemory", "uses more memory than it may"),
+        ("Dies", "its process ended with status 3"),
+    ):
         assert verdicts[name].status is Status.ERROR and words in verdicts[name].reason, verdicts[name]
 
 

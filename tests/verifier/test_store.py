@@ -117,7 +117,7 @@ def test_an_error_is_not_kept(store: Store) -> None:
 def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "certificates.sqlite"
     path.write_bytes(b"this is no database, and it is long enough to be read as one" * 20)
-    with pytest.raises(StoreError, match="is damaged .*remove it"):
+    with pytest.raises(StoreError, match=r"is damaged .*remove it"):
         Store(path).certificate(Doubled)
 
 
@@ -156,7 +156,10 @@ for number in range(int(sys.argv[4])):
 
 def _writer(store: Store, name: str, count: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", _WRITER, str(_ROOT), str(store.path), name, str(count)], stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        [sys.executable, "-c", _WRITER, str(_ROOT), str(store.path), name, str(count)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
 
 

@@ -102,7 +102,9 @@ class ScaleTransposedConvolutionAlongAxisOne(Rule):
     equality = WIDER
     requires = [Requires("there is a group", lambda groups: groups >= 1)]
 
-    def pattern(x: Float[Tensor, "n groups*c h w"], weight: Float[Tensor, "groups*c o kh kw"], scale: Float[Tensor, "groups*o"], groups: int):
+    def pattern(
+        x: Float[Tensor, "n groups*c h w"], weight: Float[Tensor, "groups*c o kh kw"], scale: Float[Tensor, "groups*o"], groups: int
+    ):
         return F.conv_transpose2d(x, weight, groups=groups) * scale[None, :, None, None]
 
     def replacement(x, weight, scale, groups):
@@ -243,7 +245,12 @@ class DropBatchNorm(Rule):
     equality = WIDER
 
     def pattern(
-        x: Float[Tensor, "n c h w"], weight: Float[Tensor, "o c kh kw"], gamma: Float[Tensor, "o"], beta: Float[Tensor, "o"], mean: Float[Tensor, "o"], var: Float[Tensor, "o"]
+        x: Float[Tensor, "n c h w"],
+        weight: Float[Tensor, "o c kh kw"],
+        gamma: Float[Tensor, "o"],
+        beta: Float[Tensor, "o"],
+        mean: Float[Tensor, "o"],
+        var: Float[Tensor, "o"],
     ):
         return F.batch_norm(F.conv2d(x, weight), mean, var, gamma, beta, False, 0.1, 1e-5)
 
@@ -259,7 +266,12 @@ class FoldBatchNorm(Rule):
     equality = WIDER
 
     def pattern(
-        x: Float[Tensor, "n c h w"], weight: Float[Tensor, "o c kh kw"], gamma: Float[Tensor, "o"], beta: Float[Tensor, "o"], mean: Float[Tensor, "o"], var: Float[Tensor, "o"]
+        x: Float[Tensor, "n c h w"],
+        weight: Float[Tensor, "o c kh kw"],
+        gamma: Float[Tensor, "o"],
+        beta: Float[Tensor, "o"],
+        mean: Float[Tensor, "o"],
+        var: Float[Tensor, "o"],
     ):
         return F.batch_norm(F.conv2d(x, weight), mean, var, gamma, beta, False, 0.1, 1e-5)
 

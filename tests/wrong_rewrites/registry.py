@@ -40,6 +40,7 @@ def mended(report: str) -> Callable[[R], R]:
 
 
 INEXPRESSIBLE: dict[str, str] = {
-    "onnxruntime-12498": "the report gives the symptom (a grouped convolution with a full-size addend gives wrong numbers) but neither the rewrite nor the missing condition",
+    "onnxruntime-12498": "the report gives the symptom (a grouped convolution with a full-size addend gives wrong numbers), "
+    "but neither the rewrite nor the condition that it lacks",
 }
 """Reports that no rule can express, with the reason."""
