@@ -12,7 +12,9 @@ _FRESH = """
     adaptive_avg_pool1d adaptive_avg_pool2d avg_pool1d avg_pool2d avg_pool3d batch_norm conv1d conv2d conv3d
     concat concatenate conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity cross_entropy_loss divide
     floor_divide group_norm hstack instance_norm kron layer_norm linear log_softmax matmul max_pool1d max_pool2d max_pool3d
-    multiply outer pad rms_norm scaled_dot_product_attention softmax square std subtract tile true_divide var vstack where
+    multiply outer pad rms_norm scaled_dot_product_attention softmax square std subtract tile true_divide upsample_bicubic2d
+    upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d var
+    vstack where
 """
 _FRESH_COMPOSITES = frozenset(_FRESH.split())
 """Composite operators that always return new memory. Other composites may hand back an operand (dropout in eval mode)."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from operators.operator import Operator, ShapeError, TensorType, with_ones, collecting_obligations
+from operators.operator import Operator, ShapeError, TensorType, collecting_obligations, with_ones
 from operators.sources import Constant, Input, Scalar
 
 

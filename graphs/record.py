@@ -104,7 +104,7 @@ class Recording(TorchFunctionMode):
         if name in ("dim", "ndimension"):
             return x.example.dim()
         if x.sizes is None and self.hints:
-            raise RecordError(f"the shape of an intermediate ({x.node}) is not known for symbolic sizes")
+            x.sizes = self.measured(x)
         shape: tuple[Any, ...] = tuple(_variable(dim) for dim in x.sizes) if x.sizes is not None else tuple(x.example.shape)
         if name == "numel":
             total: Any = 1
@@ -113,6 +113,16 @@ class Recording(TorchFunctionMode):
             return total
         axis = arguments[0] if arguments else named.get("dim")
         return (torch.Size(shape) if all(isinstance(dim, int) for dim in shape) else shape) if axis is None else shape[axis]
+
+    def measured(self, x: Recorded) -> tuple[Dim, ...]:
+        """The shape of what a call inside `run` gave, in a graph of symbolic sizes: a new symbol per axis, read when it runs."""
+        sizes: list[Dim] = []
+        for axis, size in enumerate(x.example.shape):
+            symbol = Symbol(f"{x.node.name}.{axis}")
+            self.symbols[symbol] = self.graph.call_function(torch.ops.aten.sym_size.int, (x.node, axis))
+            self.hints[symbol] = size
+            sizes.append(Expression.of(symbol))
+        return tuple(sizes)
 
     def examples(self, arguments: Any) -> Any:
         """The arguments of a call on examples."""
