@@ -135,7 +135,6 @@ class LeakyReluAsMaximum(Rule):
     source = "Maas et al. 2013"
     equality = exact_but_zero.allowing(Change.NAN_INF)
     requires = [
-        Requires("the slope is not negative", lambda slope: slope >= 0),
         Requires("the slope is at most 1", lambda slope: slope <= 1),
     ]
     bidirectional = True

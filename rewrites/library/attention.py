@@ -17,7 +17,7 @@ Keys = Float[Tensor, "*b s d"]
 Values = Float[Tensor, "*b s e"]
 
 some_key = Requires("there is at least one key, so that the weights of a query sum to 1", lambda s: s >= 1)
-wider = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW)
+wider = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
 
 
 class MergeQueryKeyValue(Rule):
@@ -56,6 +56,7 @@ class AttentionFromDividedScores(Rule):
 
     source = "Vaswani et al. 2017, equation 1"
     equality = wider
+    requires = [Requires("the divisor is not zero", lambda divisor: divisor != 0)]
     trainable = True
 
     def pattern(q: Queries, k: Keys, v: Values, divisor: float):
@@ -100,6 +101,7 @@ class AttentionFromPaddedScores(Rule):
 
     source = "Devlin et al. 2019 (BERT), the padding mask"
     equality = wider
+    requires = [Requires("the divisor is not zero", lambda divisor: divisor != 0)]
     trainable = True
 
     def pattern(q: Float[Tensor, "b h l d"], k: Float[Tensor, "b h s d"], v: Float[Tensor, "b h s e"], mask: Float[Tensor, "b 1 1 s"],
@@ -143,6 +145,7 @@ class ValueScaleMovesOutOfAttention(Rule):
     """A scalar factor of the values is a factor of the result."""
 
     source = "linearity of attention in the values"
+    equality = wider
     trainable = True
     bidirectional = True
 
@@ -157,7 +160,7 @@ class ValueBiasMovesOutOfAttention(Rule):
     """A vector added to every value is added to the result, as the weights of a query sum to 1."""
 
     source = "rows of a softmax sum to 1"
-    equality = Equality.REAL.allowing(Change.NAN_INF)
+    equality = wider
     requires = [some_key]
     trainable = True
 
@@ -172,7 +175,7 @@ class ValueBiasMovesPastSoftmax(Rule):
     """A vector added to every row of the right operand is added to the product, when the left one is a softmax."""
 
     source = "rows of a softmax sum to 1"
-    equality = Equality.REAL.allowing(Change.NAN_INF)
+    equality = wider
     requires = [some_key]
     trainable = True
 
@@ -201,6 +204,7 @@ class AttentionOfConcatenatedQueries(Rule):
     """Attention of queries one after the other is the attentions of the parts, one after the other."""
 
     source = "queries are independent of one another; Dao et al. 2022, section 3.1"
+    equality = wider
     trainable = True
     bidirectional = True
 
@@ -216,6 +220,7 @@ class AttentionOfConcatenatedHeads(Rule):
     """Attentions of two sets of heads, side by side, are one attention of all heads."""
 
     source = "heads are independent of one another; Vaswani et al. 2017, section 3.2.2"
+    equality = wider
     trainable = True
     bidirectional = True
 
@@ -233,6 +238,7 @@ class RepeatedKeysAsGroupedAttention(Rule):
     """Attention with each key and value repeated for a group of heads is grouped-query attention."""
 
     source = "Ainslie et al. 2023 (GQA), section 2.2"
+    equality = wider
     trainable = True
 
     def pattern(q: Float[Tensor, "b h*g l d"], k: Float[Tensor, "b h s d"], v: Float[Tensor, "b h s e"], g: int, scale: float):
@@ -250,6 +256,7 @@ class GroupedAttentionAsMoreQueries(Rule):
     """In grouped-query attention, the heads of a group are further queries of one head."""
 
     source = "Shazeer 2019 (multi-query attention), section 3"
+    equality = wider
     requires = [Requires("there is at least one head of keys", lambda h: h >= 1)]
     trainable = True
 
@@ -267,7 +274,7 @@ class AttentionToOneKey(Rule):
     """With one key, every query gets its value."""
 
     source = "a softmax of one entry is 1"
-    equality = Equality.REAL.allowing(Change.NAN_INF)
+    equality = wider
 
     def pattern(q: Queries, k: Float[Tensor, "*b 1 d"], v: Float[Tensor, "*b 1 e"], scale: float):
         return F.scaled_dot_product_attention(q, k, v, scale=scale)
@@ -280,7 +287,7 @@ class LinearAttentionAssociates(Rule):
     """Attention without softmax, normalised by its row sums, is computed from keys and values first."""
 
     source = "Katharopoulos et al. 2020, section 3.2"
-    equality = Equality.REAL.allowing(Change.NAN_INF)
+    equality = wider
     trainable = True
 
     def pattern(q: Queries, k: Keys, v: Values):
@@ -310,6 +317,7 @@ class FlattenHeadsOfAttention(Rule):
     """Heads are samples: attention of several heads is attention of a larger batch."""
 
     source = "heads are independent of one another"
+    equality = wider
     trainable = True
     bidirectional = True
 

@@ -16,7 +16,6 @@ from rewrites import Change, Equality, Rule
 Elements = Float[Tensor, "..."]
 Shaped = Float[Tensor, "*s"]
 Truths = Bool[Tensor, "..."]
-Extreme = Literal["maximum", "minimum"]
 Unary = Literal["relu", "sigmoid", "tanh", "exp", "neg", "abs", "sqrt", "square"]
 Binary = Literal["add", "sub", "mul", "div"]
 

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rewrites import Axis, Equality, Requires, Rule
+from rewrites import Axis, Equality, Rule
 
 First = Float[Tensor, "*s1"]
 Second = Float[Tensor, "*s2"]
@@ -229,7 +229,6 @@ class ConcatenationOfSlices(Rule):
 
     source = "index maps compose"
     equality = Equality.BITWISE
-    requires = [Requires("neither slice is of negative length", lambda p, q: p >= 0 and q >= 0)]
     trainable = True
 
     def pattern(x: First, start: int, p: int, q: int, axis: Axis):

@@ -163,7 +163,6 @@ class DepthwisePointwiseConvolutionAsScale(Rule):
     """A depthwise 1x1 convolution scales and shifts each channel."""
 
     source = "definition of groups"
-    requires = [Requires("every channel is its own group", lambda groups, c: groups == c)]
     trainable = True
 
     def pattern(x: Image, weight: Weight[Float[Tensor, "c 1 1 1"]], bias: Weight[Float[Tensor, "c"]], groups: int):

@@ -18,7 +18,6 @@ Kernels = Float[Tensor, "groups*o c kh kw"]
 PerOutput = Float[Tensor, "groups*o"]
 
 recombined = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
-one_group = Requires("there is one group, so that every output channel sees every input channel", lambda groups: groups == 1)
 
 
 class AddConvolutionsOfOneInput(Rule):
@@ -56,16 +55,15 @@ class AddConvolutionsAsOneOverChannels(Rule):
 
     source = "TASO; block form of a sum over input channels"
     equality = recombined
-    requires = [one_group]
     trainable = True
 
     def pattern(x: Float[Tensor, "n c h w"], y: Float[Tensor, "n d h w"], v: Float[Tensor, "o c kh kw"], w: Float[Tensor, "o d kh kw"],
-                a: Float[Tensor, "o"], b: Float[Tensor, "o"], stride: Pair, padding: Pair, dilation: Pair, groups: int):  # fmt: skip
-        left = F.conv2d(x, v, a, stride, padding, dilation, groups)
-        return left + F.conv2d(y, w, b, stride, padding, dilation, groups)
+                a: Float[Tensor, "o"], b: Float[Tensor, "o"], stride: Pair, padding: Pair, dilation: Pair):  # fmt: skip
+        left = F.conv2d(x, v, a, stride, padding, dilation)
+        return left + F.conv2d(y, w, b, stride, padding, dilation)
 
-    def replacement(x, y, v, w, a, b, stride, padding, dilation, groups):
-        return F.conv2d(torch.cat((x, y), 1), torch.cat((v, w), 1), a + b, stride, padding, dilation, groups)
+    def replacement(x, y, v, w, a, b, stride, padding, dilation):
+        return F.conv2d(torch.cat((x, y), 1), torch.cat((v, w), 1), a + b, stride, padding, dilation)
 
 
 class ConvolutionOfConcatenatedChannels(Rule):
@@ -73,50 +71,47 @@ class ConvolutionOfConcatenatedChannels(Rule):
 
     source = "TASO; block form of a sum over input channels"
     equality = recombined
-    requires = [one_group]
     trainable = True
 
     def pattern(x: Float[Tensor, "n c h w"], y: Float[Tensor, "n d h w"], w: Float[Tensor, "o c+d kh kw"], b: Float[Tensor, "o"],
-                stride: Pair, padding: Pair, dilation: Pair, groups: int):  # fmt: skip
-        return F.conv2d(torch.cat((x, y), 1), w, b, stride, padding, dilation, groups)
+                stride: Pair, padding: Pair, dilation: Pair):  # fmt: skip
+        return F.conv2d(torch.cat((x, y), 1), w, b, stride, padding, dilation)
 
-    def replacement(x, y, w, b, stride, padding, dilation, groups):
+    def replacement(x, y, w, b, stride, padding, dilation):
         c = x.shape[1]
-        left = F.conv2d(x, w[:, :c], b, stride, padding, dilation, groups)
-        return left + F.conv2d(y, w[:, c:], None, stride, padding, dilation, groups)
+        left = F.conv2d(x, w[:, :c], b, stride, padding, dilation)
+        return left + F.conv2d(y, w[:, c:], None, stride, padding, dilation)
 
 
 class ConcatenateConvolutions(Rule):
     """Convolutions of one input stacked along the channels are one convolution by the stacked kernels."""
 
     source = "Jia et al. 2019 (TASO), figure 2"
-    requires = [one_group]
     trainable = True
     bidirectional = True
 
     def pattern(x: Float[Tensor, "n c h w"], v: Float[Tensor, "o c kh kw"], w: Float[Tensor, "p c kh kw"], a: Float[Tensor, "o"],
-                b: Float[Tensor, "p"], stride: Pair, padding: Pair, dilation: Pair, groups: int):  # fmt: skip
-        left = F.conv2d(x, v, a, stride, padding, dilation, groups)
-        return torch.cat((left, F.conv2d(x, w, b, stride, padding, dilation, groups)), 1)
+                b: Float[Tensor, "p"], stride: Pair, padding: Pair, dilation: Pair):  # fmt: skip
+        left = F.conv2d(x, v, a, stride, padding, dilation)
+        return torch.cat((left, F.conv2d(x, w, b, stride, padding, dilation)), 1)
 
-    def replacement(x, v, w, a, b, stride, padding, dilation, groups):
-        return F.conv2d(x, torch.cat((v, w)), torch.cat((a, b)), stride, padding, dilation, groups)
+    def replacement(x, v, w, a, b, stride, padding, dilation):
+        return F.conv2d(x, torch.cat((v, w)), torch.cat((a, b)), stride, padding, dilation)
 
 
 class MergeParallelConvolutions(Rule):
     """Two convolutions of one input, with kernels of one size, are the parts of one convolution by the stacked kernels."""
 
     source = "Jia et al. 2019 (TASO), figure 2"
-    requires = [one_group]
     trainable = True
 
     def pattern(x: Float[Tensor, "n c h w"], v: Float[Tensor, "o c kh kw"], w: Float[Tensor, "p c kh kw"], a: Float[Tensor, "o"],
-                b: Float[Tensor, "p"], stride: Pair, padding: Pair, dilation: Pair, groups: int):  # fmt: skip
-        left = F.conv2d(x, v, a, stride, padding, dilation, groups)
-        return left, F.conv2d(x, w, b, stride, padding, dilation, groups)
+                b: Float[Tensor, "p"], stride: Pair, padding: Pair, dilation: Pair):  # fmt: skip
+        left = F.conv2d(x, v, a, stride, padding, dilation)
+        return left, F.conv2d(x, w, b, stride, padding, dilation)
 
-    def replacement(x, v, w, a, b, stride, padding, dilation, groups):
-        both = F.conv2d(x, torch.cat((v, w)), torch.cat((a, b)), stride, padding, dilation, groups)
+    def replacement(x, v, w, a, b, stride, padding, dilation):
+        both = F.conv2d(x, torch.cat((v, w)), torch.cat((a, b)), stride, padding, dilation)
         return torch.split(both, (v.shape[0], w.shape[0]), 1)
 
 
@@ -172,17 +167,16 @@ class SliceOfConvolution(Rule):
 
     source = "output channels of a convolution are independent"
     requires = [
-        one_group,
         Requires("at least one channel is kept", lambda kept: kept >= 1),
     ]
     trainable = True
 
     def pattern(x: Float[Tensor, "n c h w"], w: Weight[Float[Tensor, "o c kh kw"]], b: Weight[Float[Tensor, "o"]], kept: int,
-                stride: Pair, padding: Pair, dilation: Pair, groups: int):  # fmt: skip
-        return F.conv2d(x, w, b, stride, padding, dilation, groups)[:, :kept]
+                stride: Pair, padding: Pair, dilation: Pair):  # fmt: skip
+        return F.conv2d(x, w, b, stride, padding, dilation)[:, :kept]
 
-    def replacement(x, w, b, kept, stride, padding, dilation, groups):
-        return F.conv2d(x, w[:kept], b[:kept], stride, padding, dilation, groups)
+    def replacement(x, w, b, kept, stride, padding, dilation):
+        return F.conv2d(x, w[:kept], b[:kept], stride, padding, dilation)
 
 
 class BatchNormIntoConvolutionBesideIt(Rule):

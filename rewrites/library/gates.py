@@ -15,7 +15,6 @@ from rewrites import Change, Equality, Rule
 
 Elements = Float[Tensor, "..."]
 
-exact_but_zero = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
 wider = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
 
 

@@ -12,14 +12,12 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from rewrites import Axis, Change, Equality, Requires, Rule, Weight
+from rewrites import Axis, Change, Equality, Rule, Weight
 
 Positions = Int64[Tensor, "*s"]
 Row = Int64[Tensor, "k"]
 Table = Weight[Float[Tensor, "v d"]]
 Unary = Literal["relu", "sigmoid", "tanh", "exp", "neg", "abs", "sqrt", "square"]
-
-in_table = Requires("the positions lie within the table", lambda positions, v: (positions >= 0) & (positions < v))
 
 
 class EmbeddingAsMatMul(Rule):

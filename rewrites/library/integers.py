@@ -97,12 +97,12 @@ class IntegerSubtractSelf(Rule):
 
 
 class FloorDivideTwice(Rule):
-    """Floored division by one positive integer after the other is floored division by the product."""
+    """Floored division by one integer and then by a positive one is floored division by the product."""
 
     source = "Graham, Knuth and Patashnik 1994, equation 3.11"
     equality = Equality.BITWISE
     requires = [
-        Requires("the first divisor is positive", lambda first: first >= 1),
+        Requires("the first divisor is not zero", lambda first: first != 0),
         Requires("the second divisor is positive", lambda second: second >= 1),
     ]
 
@@ -114,11 +114,11 @@ class FloorDivideTwice(Rule):
 
 
 class RemainderOfRemainder(Rule):
-    """The remainder of a remainder by the same positive integer is itself."""
+    """The remainder of a remainder by the same integer is itself."""
 
     source = "Graham, Knuth and Patashnik 1994, section 3.4"
     equality = Equality.BITWISE
-    requires = [Requires("the divisor is positive", lambda divisor: divisor >= 1)]
+    requires = [Requires("the divisor is not zero", lambda divisor: divisor != 0)]
 
     def pattern(x: Longs, divisor: int):
         return (x % divisor) % divisor
@@ -132,7 +132,7 @@ class QuotientAndRemainder(Rule):
 
     source = "Graham, Knuth and Patashnik 1994, section 3.4"
     equality = Equality.BITWISE
-    requires = [Requires("the divisor is positive", lambda divisor: divisor >= 1)]
+    requires = [Requires("the divisor is not zero", lambda divisor: divisor != 0)]
 
     def pattern(x: Longs, divisor: int):
         return (x // divisor) * divisor + x % divisor

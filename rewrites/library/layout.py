@@ -15,8 +15,6 @@ from torch import Tensor
 from rewrites import Axis, Equality, Requires, Rule
 
 Shaped = Float[Tensor, "*s"]
-Unary = Literal["relu", "sigmoid", "tanh", "exp", "neg", "abs", "sqrt", "square"]
-Binary = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
 ThreeAxes = Literal[(0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
 FourAxes = Literal[(0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3), (0, 1, 3, 2), (2, 0, 1, 3)]
 
@@ -198,11 +196,6 @@ class SliceOfSlice(Rule):
 
     source = "index maps compose"
     equality = Equality.BITWISE
-    requires = [
-        Requires("the inner slice starts within the axis", lambda start: start >= 0),
-        Requires("the outer slice starts within the inner one", lambda inner: inner >= 0),
-        Requires("the outer slice ends within the inner one", lambda inner, length, kept: inner + kept <= length),
-    ]
     trainable = True
 
     def pattern(x: Shaped, axis: Axis, start: int, length: int, inner: int, kept: int):
@@ -246,7 +239,6 @@ class SelectAsSlice(Rule):
 
     source = "PyTorch, torch.select"
     equality = Equality.BITWISE
-    requires = [Requires("the position is counted from the start", lambda index: index >= 0)]
     trainable = True
 
     def pattern(x: Shaped, axis: Axis, index: int):
@@ -298,7 +290,6 @@ class SliceOfPad(Rule):
 
     source = "index maps compose"
     equality = Equality.BITWISE
-    requires = [Requires("columns are added, not cut off", lambda before, after: before >= 0 and after >= 0)]
     trainable = True
 
     def pattern(x: Float[Tensor, "*s k"], before: int, after: int):

@@ -9,10 +9,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from rewrites import Change, Equality, Requires, Rule, Weight
+from rewrites import Change, Equality, Rule, Weight
 
-Matrix = Weight[Float[Tensor, "n k"]]
-PerRow = Weight[Float[Tensor, "n"]]
 Rows = Float[Tensor, "*s k"]
 
 recombined = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
@@ -121,7 +119,6 @@ class MeanOfLinear(Rule):
 
     source = "linearity in the input"
     equality = recombined
-    requires = [Requires("there is at least one position", lambda m: m >= 1)]
     trainable = True
     bidirectional = True
 

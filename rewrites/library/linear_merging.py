@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from rewrites import Change, Equality, Requires, Rule, Weight
+from rewrites import Change, Equality, Rule, Weight
 
 Rows = Float[Tensor, "*s k"]
 
@@ -203,7 +203,6 @@ class SliceOfLinear(Rule):
     """The first outputs of a linear layer are the linear layer by the first rows of its weight."""
 
     source = "outputs of a linear layer are independent"
-    requires = [Requires("at least one and at most all outputs are kept", lambda kept, n: kept >= 1 and kept <= n)]
     trainable = True
 
     def pattern(x: Rows, w: Weight[Float[Tensor, "n k"]], b: Weight[Float[Tensor, "n"]], kept: int):
@@ -217,7 +216,6 @@ class SliceOfMatMulRows(Rule):
     """Some rows of a product are the product of those rows."""
 
     source = "rows of a product are independent"
-    requires = [Requires("the rows are a range of the left operand's", lambda start, stop, m: start >= 0 and start <= stop and stop <= m)]
     trainable = True
     bidirectional = True
 

@@ -5,8 +5,6 @@ norms with running statistics. The statistics of a batch are those of all its sa
 be split; a mean over samples may, if the parts are weighted by their sizes.
 """
 
-from typing import Literal
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -14,11 +12,7 @@ from torch import Tensor
 
 from rewrites import Change, Equality, Requires, Rule
 
-Unary = Literal["relu", "sigmoid", "tanh", "exp", "neg", "abs"]
-Activation = Literal["relu", "gelu", "silu"]
-
 reordered = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW)
-some_device = Requires("there is at least one device", lambda p: p >= 1)
 
 
 class MicrobatchesOfLinear(Rule):

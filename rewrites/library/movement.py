@@ -16,8 +16,6 @@ from rewrites import Axis, Change, Equality, Requires, Rule
 Shaped = Float[Tensor, "*s"]
 Unary = Literal["relu", "sigmoid", "tanh", "exp", "neg", "abs", "sqrt", "square"]
 Binary = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
-ThreeAxes = Literal[(0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
-FourAxes = Literal[(0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3), (0, 1, 3, 2), (2, 0, 1, 3)]
 
 in_order = Requires("the axes are told apart, the first before the second", lambda first, second: first < second)
 

@@ -158,7 +158,6 @@ class LayerNormIgnoresShift(Rule):
 
     source = "Ba et al. 2016, table 1"
     equality = wider
-    requires = [Requires("a row has at least one feature", lambda c: c >= 1)]
     trainable = True
 
     def pattern(x: Rows, shift: Float[Tensor, "*s 1"], gamma: Float[Tensor, "c"], beta: Float[Tensor, "c"], eps: float):
@@ -173,7 +172,6 @@ class LayerNormOfCentred(Rule):
 
     source = "Ba et al. 2016, table 1; Zhang and Sennrich 2019"
     equality = wider
-    requires = [Requires("a row has at least one feature", lambda c: c >= 1)]
     trainable = True
 
     def pattern(x: Rows, gamma: Float[Tensor, "c"], beta: Float[Tensor, "c"], eps: float):
@@ -188,7 +186,6 @@ class RmsNormOfCentredIsLayerNorm(Rule):
 
     source = "Zhang and Sennrich 2019, section 3"
     equality = wider
-    requires = [Requires("a row has at least one feature", lambda c: c >= 1)]
     trainable = True
     bidirectional = True
 
@@ -251,7 +248,6 @@ class GroupNormOfSingleChannelsIsInstanceNorm(Rule):
     equality = wider
     requires = [
         Requires("every channel is its own group", lambda groups, c: groups == c),
-        Requires("there is a channel", lambda c: c >= 1),
         Requires("there is more than one position, as an instance norm demands", lambda h, w: h * w >= 2),
     ]
     trainable = True

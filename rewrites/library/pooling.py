@@ -19,7 +19,6 @@ Image = Float[Tensor, "n c h w"]
 
 reordered = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW)
 exact_but_special = Equality.BITWISE.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
-not_empty = Requires("the image is not empty", lambda h, w: h >= 1 and w >= 1)
 half_windows = Requires(
     "the padding is at most half the kernel, as PyTorch demands",
     lambda rows, columns, kernel: 2 * rows <= kernel[0] and 2 * columns <= kernel[1],
@@ -61,7 +60,6 @@ class GlobalMaxPoolIsMaximum(Rule):
 
     source = "definition of the max pool"
     equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
-    requires = [not_empty]
     bidirectional = True
 
     def pattern(x: Image):
@@ -300,7 +298,6 @@ class PoolOfSinglePositions(Rule):
 
     source = "means and maxima of one element"
     equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
-    requires = [not_empty]
     trainable = True
 
     def pattern(x: Image, pool: Literal["max_pool2d", "avg_pool2d"]):

@@ -179,7 +179,7 @@ class LogOfProduct(Rule):
 
     source = "functional equation of log"
     equality = reordered
-    requires = [positive, Requires("the other elements are positive", lambda y: y > 0)]
+    requires = [Requires("the elements of both are positive", lambda x, y: (x > 0) & (y > 0))]
     trainable = True
 
     def pattern(x: Elements, y: Elements):
@@ -194,7 +194,6 @@ class LogOfRoot(Rule):
 
     source = "functional equation of log"
     equality = reordered.allowing(Change.SIGNED_ZERO)
-    requires = [positive]
     trainable = True
 
     def pattern(x: Elements):

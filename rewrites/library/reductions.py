@@ -22,7 +22,6 @@ Extreme = Literal["amax", "amin"]
 Any = Literal["sum", "mean", "amax", "amin"]
 
 reordered = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW)
-some_entry = Requires("a row has at least one entry", lambda k: k >= 1)
 
 
 class LinearReductionOverTwoAxes(Rule):
@@ -45,7 +44,6 @@ class ExtremeOverTwoAxes(Rule):
 
     source = "lattice axioms"
     equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
-    requires = [Requires("both axes have at least one entry", lambda m, k: m >= 1 and k >= 1)]
     bidirectional = True
 
     def pattern(x: Matrices, extreme: Extreme):
@@ -194,7 +192,6 @@ class MeanOfShift(Rule):
 
     source = "linearity"
     equality = reordered
-    requires = [some_entry]
     trainable = True
     bidirectional = True
 
@@ -256,7 +253,6 @@ class ExtremeOfShift(Rule):
 
     source = "addition is monotone, and so is its rounding"
     equality = Equality.BITWISE.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
-    requires = [some_entry]
     bidirectional = True
 
     def pattern(x: Rows, shift: PerRow, extreme: Extreme):
@@ -271,7 +267,7 @@ class PositiveFactorMovesOutOfReducedExtreme(Rule):
 
     source = "multiplication by a number that is not negative is monotone"
     equality = Equality.BITWISE.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
-    requires = [some_entry, Requires("the factor is not negative", lambda factor: factor >= 0)]
+    requires = [Requires("the factor is not negative", lambda factor: factor >= 0)]
     bidirectional = True
 
     def pattern(x: Rows, factor: float, extreme: Extreme):
@@ -286,7 +282,6 @@ class NegationExchangesReducedExtremes(Rule):
 
     source = "negation reverses the order"
     equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
-    requires = [some_entry]
     trainable = True
     bidirectional = True
 
@@ -302,7 +297,6 @@ class MonotoneFunctionMovesOutOfExtreme(Rule):
 
     source = "monotone functions preserve the order"
     equality = Equality.REAL.allowing(Change.SIGNED_ZERO)
-    requires = [some_entry]
     bidirectional = True
 
     def pattern(x: Rows, extreme: Extreme, function: Literal["relu", "sigmoid", "tanh", "exp"]):

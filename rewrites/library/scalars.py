@@ -11,7 +11,6 @@ from torch import Tensor
 from rewrites import Change, Equality, Requires, Rule
 
 Elements = Float[Tensor, "..."]
-Shaped = Float[Tensor, "*s"]
 
 reordered = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW)
 regrouped = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
@@ -210,7 +209,6 @@ class ScalarFactorDistributes(Rule):
     source = "field axioms"
     equality = regrouped
     trainable = True
-    bidirectional = True
 
     def pattern(x: Elements, term: float, factor: float):
         return (x + term) * factor

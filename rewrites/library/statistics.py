@@ -4,24 +4,18 @@ A variance ignores shifts and is quadratic in a factor; running sums are linear,
 Positions of extremes are only kept by maps that round nothing together: a negation is one, a shift is not.
 """
 
-from typing import Literal
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from rewrites import Axis, Change, Equality, Requires, Rule
+from rewrites import Axis, Change, Equality, Rule
 
 Shaped = Float[Tensor, "*s"]
 Rows = Float[Tensor, "*s k"]
 Matrices = Float[Tensor, "*s m k"]
 PerRow = Float[Tensor, "*s 1"]
-Linear = Literal["sum", "mean"]
-Extreme = Literal["amax", "amin"]
-Any = Literal["sum", "mean", "amax", "amin"]
 
 reordered = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW)
-some_entry = Requires("a row has at least one entry", lambda k: k >= 1)
 
 
 class LargestValueIsMaximum(Rule):
@@ -29,7 +23,6 @@ class LargestValueIsMaximum(Rule):
 
     source = "PyTorch, torch.max"
     equality = Equality.BITWISE
-    requires = [some_entry]
 
     def pattern(x: Rows):
         return torch.max(x, -1)[0]
@@ -56,7 +49,6 @@ class VarianceFromParts(Rule):
 
     source = "definition of the variance"
     equality = reordered
-    requires = [some_entry]
     trainable = True
     bidirectional = True
 
@@ -72,7 +64,6 @@ class VarianceFromMoments(Rule):
 
     source = "Chan, Golub and LeVeque 1983"
     equality = reordered
-    requires = [some_entry]
     trainable = True
 
     def pattern(x: Rows):
@@ -87,7 +78,6 @@ class VarianceIgnoresShift(Rule):
 
     source = "definition of the variance"
     equality = reordered
-    requires = [some_entry]
     trainable = True
 
     def pattern(x: Rows, shift: PerRow):
@@ -102,7 +92,6 @@ class VarianceOfScaled(Rule):
 
     source = "definition of the variance"
     equality = reordered
-    requires = [some_entry]
     trainable = True
 
     def pattern(x: Rows, factor: float):
@@ -117,7 +106,6 @@ class RootOfVariance(Rule):
 
     source = "definition of the standard deviation"
     equality = Equality.REAL
-    requires = [some_entry]
     trainable = True
     bidirectional = True
 
@@ -193,7 +181,6 @@ class LastOfRunningSum(Rule):
 
     source = "definition of the running sum"
     equality = reordered
-    requires = [some_entry]
     trainable = True
 
     def pattern(x: Rows):

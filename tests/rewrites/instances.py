@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,105 +11,35 @@ from torch.overrides import TorchFunctionMode
 
 from graphs.graph import Graph
 from graphs.trace import Proxy, apply_torch, trace
-from operators.expressions import (
-    Atom,
-    Comparison,
-    Dim,
-    Expression,
-    Formula,
-    Junction,
-    Symbol,
-    divide_exactly,
-    formula_symbols,
-    negate,
-    substitute,
-    substitute_formula,
-)
+from operators.expressions import Atom, Dim, Expression, Symbol, Truth, negate, substitute
 from operators.operator import TensorType
 from rewrites.cases import Case, TracedCase, cases, dtype_of, size_condition, speaks_of_sizes, trace_case
 from rewrites.rule import Requires, Rule
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, TensorVariable
-
-_DIMS = (2, 3, 4, 5, 1, 6)
-_ATTRIBUTES = {"stride": (1, 2), "dilation": (1, 2), "padding": (0, 1, 2), "groups": (1, 2, 3)}
+from verifier.sizes import Assignment, SizeModel
 
 
-def numbers_for(traced: TracedCase, seed: int, tries: int = 4000) -> dict[Atom, Dim] | None:
-    """Numbers for every symbol of the case under which all its facts hold; None when none was found."""
-    draw = random.Random(seed)
+def assignments(traced: TracedCase, facts: Sequence[Truth], seed: int) -> list[Assignment]:
+    """Numbers for every symbol of the case under which the facts hold, those without empty or single sizes first."""
     signature = traced.rule.signature()
-    symbols = set(signature.symbols.values())
-    for _, dims in traced.case.stars:
-        symbols |= {s for dim in dims if isinstance(dim, Expression) for s in dim.symbols}
-    attributes = {s for v in signature.variables if isinstance(v, IntegerVariable) for s in v.symbols}
-    for _ in range(tries):
-        try:
-            chosen = _attempt(traced.facts, symbols, attributes, draw)
-        except ZeroDivisionError:  # a stride or kernel of 0, which no operator takes
-            continue
-        if chosen is not None:
-            return chosen
-    return None
+    attributes = [s.name for v in signature.variables if isinstance(v, IntegerVariable) for s in v.symbols]
+    stars = [s.name for _, dims in traced.case.stars for dim in dims if isinstance(dim, Expression) for s in dim.symbols]
+    found = SizeModel([*signature.symbols, *stars], attributes, facts).pool(seed)
+    admitted = [values for values in found if _shapes(traced, values) is not None]
+    return sorted(admitted, key=lambda values: sum({0: 10, 1: 1}.get(value, 0) for name, value in values.items() if name not in attributes))
 
 
-def _attempt(facts: tuple[Formula, ...], symbols: set[Symbol], attributes: set[Symbol], draw: random.Random) -> dict[Atom, Dim] | None:
-    values: dict[Atom, Dim] = {}
-    pending: list[Any] = list(facts)
-    left = sorted(symbols, key=lambda s: s.name)
-    draw.shuffle(left)
-    while True:
-        pending = [substitute_formula(fact, values) for fact in pending]
-        if any(fact is False for fact in pending):
+def _shapes(traced: TracedCase, values: Assignment) -> dict[str, list[int]] | None:
+    """The shape of each tensor variable; None where a dim would be negative."""
+    numbers: dict[Atom, Dim] = {Symbol(name): value for name, value in values.items()}
+    stars = {name: tuple(substitute(d, numbers) for d in dims) for name, dims in traced.case.stars}
+    shapes = {}
+    for variable in traced.rule.signature().tensors:
+        shape = [substitute(dim, numbers) for dim in variable.shape(stars)]
+        if not all(isinstance(size, int) and 0 <= size <= 4096 for size in shape):
             return None
-        pending = _flatten([fact for fact in pending if fact is not True], draw)
-        solved = next((found for fact in pending if (found := _solve(fact))), None)
-        if solved is not None:
-            symbol, number = solved
-        else:
-            left = [s for s in left if s not in values]
-            if not left:
-                return values if not pending else None
-            symbol = left.pop()
-            number = draw.choice(_options(symbol, symbol in attributes))
-        values = {key: substitute(value, {symbol: number}) for key, value in values.items()} | {symbol: number}
-        if symbol not in attributes and isinstance(number, int) and number < 0:
-            return None
-
-
-def _flatten(facts: list[Any], draw: random.Random) -> list[Any]:
-    result: list[Any] = []
-    for fact in facts:
-        if isinstance(fact, Junction):
-            result += _flatten(list(fact.formulas) if fact.connective == "and" else [draw.choice(fact.formulas)], draw)
-        else:
-            result.append(fact)
-    return result
-
-
-def _options(symbol: Symbol, attribute: bool) -> tuple[int, ...]:
-    if not attribute:
-        return (1, 2, 3) if symbol.name == "groups" else _DIMS
-    return _ATTRIBUTES.get(symbol.name.split("[")[0], (0, 1, 2, 3))
-
-
-def _solve(fact: Any) -> tuple[Symbol, Dim] | None:
-    """A symbol that an equality gives in terms of the others."""
-    if not isinstance(fact, Comparison) or fact.relation != "==":
-        return None
-    for symbol in sorted(formula_symbols(fact), key=lambda s: s.name):
-        expression = fact.expression
-        if any(symbol in part.symbols for atom in expression.atoms for part in atom.inner()):
-            continue
-        rest = substitute(expression, {symbol: 0})
-        factor = substitute(expression, {symbol: 1}) - rest
-        if (isinstance(factor, Expression) and symbol in factor.symbols) or factor == 0:
-            continue
-        if substitute(expression, {symbol: 2}) - rest - 2 * factor != 0:
-            continue
-        number = divide_exactly(-rest, factor)
-        if number is not None:
-            return symbol, number
-    return None
+        shapes[variable.name] = [int(str(size)) for size in shape]
+    return shapes
 
 
 class _Factories(TorchFunctionMode):
@@ -176,28 +105,32 @@ def samples(rule: type[Rule], most: int, seed: int = 0) -> Iterator[Sample]:
             yield found
 
 
-def sample(rule: type[Rule], case: Case, seed: int = 0, without: Requires | None = None) -> Sample | None:
-    """An instance of the case; with `without`, one that satisfies all conditions but that one, which it breaks."""
-    traced = trace_case(without_condition(rule, without), case)
-    broken = without is not None and speaks_of_sizes(rule, without)
-    facts = list(traced.facts)
-    if broken:
-        opposite = negate(size_condition(rule, without, case))  # type: ignore[arg-type]
-        if opposite is False:
-            return None
-        facts += [opposite] if opposite is not True else []
-    for attempt in range(8):
-        numbers = numbers_for(replace(traced, facts=tuple(facts)), seed + 101 * attempt)
-        if numbers is None:
-            return None
-        generator = torch.Generator().manual_seed(seed + attempt)
-        arguments = values_for(traced, numbers, generator, without)
-        if arguments is None:
-            continue
-        found = Sample(rule, case, arguments)
-        if without is not None or _runs(found):
-            return found
-    return None
+def sample(rule: type[Rule], case: Case, seed: int = 0) -> Sample | None:
+    """An instance of the case at which torch takes the pattern."""
+    traced = trace_case(rule, case)
+    return next(_instances(rule, traced, traced.facts, seed), None)
+
+
+def breaking(rule: type[Rule], condition: Requires, case: Case, seed: int) -> Iterator[Sample]:
+    """Instances of the case that satisfy all conditions of the rule but this one, which they break."""
+    traced = trace_case(without_condition(rule, condition), case)
+    facts: list[Truth] = list(traced.facts)
+    if speaks_of_sizes(rule, condition):
+        facts.append(negate(size_condition(rule, condition, case)))
+    if not any(fact is False for fact in facts):
+        yield from _instances(rule, traced, facts, seed, condition)
+
+
+def _instances(
+    rule: type[Rule], traced: TracedCase, facts: Sequence[Truth], seed: int, without: Requires | None = None
+) -> Iterator[Sample]:
+    for position, numbers in enumerate(assignments(traced, facts, seed)):
+        generator = torch.Generator().manual_seed(seed + position)
+        arguments = values_for(rule, traced, numbers, generator, without)
+        if arguments is not None:
+            found = Sample(rule, traced.case, arguments)
+            if without is not None or _runs(found):
+                yield found
 
 
 def _runs(found: Sample) -> bool:
@@ -219,38 +152,36 @@ def without_condition(rule: type[Rule], condition: Requires | None) -> type[Rule
 
 
 def values_for(
-    traced: TracedCase, numbers: Mapping[Atom, Dim], generator: torch.Generator, without: Requires | None = None
+    rule: type[Rule], traced: TracedCase, numbers: Assignment, generator: torch.Generator, without: Requires | None = None
 ) -> dict[str, Any] | None:
     """Arguments of these sizes whose elements satisfy the conditions on values (and break `without`, if it is one of them)."""
-    signature = traced.rule.signature()
+    signature = rule.signature()
     choices = dict(traced.case.choices)
+    shapes = _shapes(traced, numbers)
+    assert shapes is not None
     wide = torch.float32 if "target" in choices else torch.float64  # a cast to float64 needs something narrower
-    stars = {name: tuple(substitute(d, numbers) for d in dims) for name, dims in traced.case.stars}
     arguments: dict[str, Any] = {}
     for variable in signature.variables:
         if isinstance(variable, TensorVariable):
-            shape = [substitute(dim, numbers) for dim in variable.shape(stars)]
-            arguments[variable.name] = tensor(shape, dtype_of(variable), generator, wide)
+            arguments[variable.name] = tensor(variable.name, shapes[variable.name], dtype_of(variable), generator, wide)
         elif isinstance(variable, IntegerVariable):
-            values = tuple(substitute(Expression.of(s), numbers) for s in variable.symbols)
+            values = tuple(numbers[s.name] for s in variable.symbols)
             arguments[variable.name] = values if variable.length else values[0]
         elif isinstance(variable, RealVariable):
             arguments[variable.name] = _real(generator) if not variable.name.startswith("eps") else 0.125
         elif isinstance(variable, ChoiceVariable):
             arguments[variable.name] = choices[variable.name]
     reals = [v.name for v in signature.variables if isinstance(v, RealVariable)]
-    known = {atom.key: number for atom, number in numbers.items()}
     for _ in range(400):
-        held = [(c, _holds(c, known | arguments)) for c in traced.rule.requires if not speaks_of_sizes(traced.rule, c)]
+        held = [(c, _holds(c, numbers | arguments)) for c in rule.requires if not speaks_of_sizes(rule, c)]
         wrong = [condition for condition, holds in held if holds == (condition is without)]
         if not wrong:
             return arguments
         for name in wrong[0].names:
             if name in reals:
                 arguments[name] = _real(generator)
-            elif name in arguments and isinstance(arguments[name], torch.Tensor):
-                old = arguments[name]
-                arguments[name] = _mended(old, wrong[0] is without, generator)
+            elif isinstance(arguments.get(name), torch.Tensor):
+                arguments[name] = _mended(arguments[name], wrong[0] is without, generator)
     return None
 
 
@@ -272,11 +203,12 @@ def _mended(old: torch.Tensor, negative: bool, generator: torch.Generator) -> to
     return drawn.to(old.dtype)
 
 
-def tensor(shape: list[Any], name: str, generator: torch.Generator, wide: torch.dtype) -> torch.Tensor:
-    """A tensor of positive numbers of ordinary size, of truths, or of the integers 0 and 1."""
-    if name == "bool":
+def tensor(name: str, shape: list[int], dtype: str, generator: torch.Generator, wide: torch.dtype) -> torch.Tensor:
+    """A tensor of numbers of ordinary size and either sign (a variance is positive), of truths, or of the integers 0 and 1."""
+    if dtype == "bool":
         return torch.rand(shape, generator=generator) > 0.5
-    if "int" in name:
-        return torch.randint(0, 2, shape, generator=generator, dtype=getattr(torch, name))
-    wanted = wide if name == "float32" else getattr(torch, name)
-    return (torch.rand(shape, generator=generator, dtype=torch.float64) + 0.25).to(wanted)
+    if "int" in dtype:
+        return torch.randint(0, 2, shape, generator=generator, dtype=getattr(torch, dtype))
+    signs = 1 if name.startswith("var") else 2 * torch.randint(0, 2, shape, generator=generator) - 1
+    numbers = (torch.rand(shape, generator=generator, dtype=torch.float64) + 0.25) * signs
+    return numbers.to(wide if dtype == "float32" else getattr(torch, dtype))
