@@ -73,14 +73,16 @@ def _kinds(graph: Graph) -> Kinds:
 class Certification:
     """Looks certificates up, and verifies rules that have none yet; `verdicts` is what it found.
 
-    Calling it with a rule gives the name of its certificate, or None for a rule that does not hold.
+    Calling it with a rule gives the name of its certificate, or None for a rule that does not hold; `tell` hears of each rule first.
     """
 
     verify: Callable[[type[Rule]], Verdict]
     require_proof: bool = False
+    tell: Callable[[str], None] = lambda name: None
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
     def __call__(self, rule: type[Rule]) -> str | None:
+        self.tell(rule.__name__)
         verdict = self.verify(rule)
         self.verdicts[rule.__name__] = verdict
         usable = verdict.status.value == "PROVED" if self.require_proof else verdict.holds

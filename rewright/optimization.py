@@ -123,6 +123,7 @@ def optimize(
     seed: int = 0,
     certified: Callable[[type[Rule]], Verdict] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    on_rule: Callable[[str], None] = lambda name: None,
 ) -> Result:
     """The best equivalent of a model that verified rules lead to.
 
@@ -130,6 +131,7 @@ def optimize(
     objective: `time`, `flops`, `bytes`, `memory`, `kernels` or a mix such as `time=1,memory=0.2`   budget: seconds of search
     rules: instead of the library   require_proof: use no rule that is only tested, or proved up to a size
     certified: the verdict of a rule, instead of the stored one or a fresh verification
+    progress: hears how far the search is   on_rule: hears the name of each rule whose evidence is looked up or made
     Raises: CaptureError for a model that torch.export refuses; NumericCheckError, EmissionDiffersError rather than hand out
     something that computes another function.
     """
@@ -138,7 +140,7 @@ def optimize(
     device, kernels, aim = find_device(device), find_policy(kernels), Objective.of(objective)
     original, runnable = _captured(module, example_inputs, dynamic_shapes)
     inputs, sizes = _example(original, example_inputs)
-    certification = Certification(certified or _verdict, require_proof)
+    certification = Certification(certified or _verdict, require_proof, on_rule)
     chosen, unusable = relevant(usable_rules(rules), original)
     found = search(
         original,

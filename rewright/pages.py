@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from costs.roofline import Cost
     from rewright.optimization import Result
 
-DRAWN = 400
+DRAWN = 1500
 """Graphs with more nodes than this are given by their figures only."""
 
 _STYLE = """

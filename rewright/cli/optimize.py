@@ -86,7 +86,10 @@ def _optimised(model: str, **options: Any) -> Result:
             gone = f"{progress.seconds:.0f} of {progress.allowed:.0f} s"
             status.update(f"searching: {gone}, {progress.candidates} graphs priced, best {progress.best}")
 
-        return optimised(found.program or found.module, found.example_inputs, progress=tell, **options)
+        def name(rule: str) -> None:
+            status.update(f"verifying {rule}")
+
+        return optimised(found.program or found.module, found.example_inputs, progress=tell, on_rule=name, **options)
 
 
 def _show(result: Result, console: Console) -> None:
