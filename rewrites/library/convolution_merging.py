@@ -71,6 +71,7 @@ class ConvolutionOfConcatenatedChannels(Rule):
 
     source = "TASO; block form of a sum over input channels"
     equality = recombined
+    requires = [Requires("neither input is without channels, which torch does not convolve", lambda c, d: c >= 1 and d >= 1)]
     trainable = True
 
     def pattern(x: Float[Tensor, "n c h w"], y: Float[Tensor, "n d h w"], w: Float[Tensor, "o c+d kh kw"], b: Float[Tensor, "o"],
