@@ -50,14 +50,15 @@ def _mutant(graph: Graph, chance: random.Random) -> Mutant | None:
         return None
     target = chance.choice(nodes)
     change = chance.choice((_exchange, _change_field, _swap, _reroute, _change_number, _drop))
-    made, moved = Graph(), {}
+    made = Graph()
+    moved: dict[Value, Value] = {}
     with collecting_obligations() as required:
         try:
             for node in graph.topological_order():
-                operator = graph.operator(node)
+                operator: Operator | None = graph.operator(node)
                 operands = [None if o is None else moved[o] for o in graph.operands(node)]
                 if node == target:
-                    step = change(made, operator, operands, chance)
+                    step = change(made, graph.operator(node), operands, chance)
                     if step is None:
                         return None
                     operator, operands = step

@@ -16,12 +16,17 @@ from verifier.mutants import mutants
 from verifier.proof.conditions import bounds_from
 from verifier.proof.evaluate import Evaluation
 from verifier.proof.guards import simplified
-from verifier.proof.knowledge import Index, Knowledge, knowing
+from verifier.proof.knowledge import Index, Knowledge, knowing, range_of
+from verifier.proof.laws import exponential
 from verifier.proof.matching import is_bijection
+from verifier.proof.normalise import summed_over, where
 from verifier.proof.prove import prove
+from verifier.proof.reductions import infinity, is_minus_infinity
 from verifier.proof.refute import Refuter, _numbers
 from verifier.proof.rules import prove_case
+from verifier.proof.signs import is_positive
 from verifier.proof.solver import Solver
+from verifier.proof.terms import Function, Read, Value
 
 SAMPLE = random.Random(7).sample(library(), 30)
 
@@ -46,7 +51,8 @@ def test_normal_forms_mean_what_the_elements_mean(rule):
     refuter = Refuter(traced.pattern, traced.replacement, traced.facts, bounds_of_rule(traced), seed=3)
     least = 1 if "all sizes ≥ 1" in proof.scope else 0
     checked = 0
-    for sizes in itertools.islice((s for s in refuter.assignments(600) if min(s.values(), default=1) >= least and max(s.values(), default=1) <= 3), 3):
+    small = (s for s in refuter.assignments(600) if all(least <= size <= 3 for size in s.values()))
+    for sizes in itertools.islice(small, 3):
         numbers = {Symbol(name): size for name, size in sizes.items()}
         elements = {}
 
@@ -68,7 +74,7 @@ def test_normal_forms_mean_what_the_elements_mean(rule):
                     with interpreted_by(Exact()), collecting_obligations():
                         tensor = _numbers(graph, numbers, element)(edge)
                         direct = defined(lambda tensor=tensor, at=at: tensor[at])
-                    normal = defined(lambda value=value, at_point=at_point: evaluation.value(value, at_point))
+                    normal = defined(lambda value=value, at_point=at_point, e=evaluation: e.value(value, at_point))
                     if direct is not None and normal is not None:
                         checked += 1
                         assert math.isclose(direct, normal, rel_tol=1e-6, abs_tol=1e-6), (sizes, at, direct, normal)
@@ -87,7 +93,7 @@ def test_no_wrong_mutant_is_proved(rule):
             assert model is None or ("all sizes ≥ 1" in proof.scope and 0 in model.sizes.values()), (mutant.change, str(model))
 
 
-a, b = Index("k₁"), Index("k₂")
+a, b = Index("j₁"), Index("j₂")
 A, B = Expression.of(a), Expression.of(b)
 n, p = symbol("n"), symbol("p")
 
@@ -109,7 +115,7 @@ def test_only_invertible_maps_are_bijections(found, holds):
 
 
 def test_two_indices_may_not_go_to_one():
-    c, d = Index("k₃"), Index("k₄")
+    c, d = Index("j₃"), Index("j₄")
     assert not is_bijection({a: Expression.of(c), b: Expression.of(c)}, [c, d], [a, b])
     assert is_bijection({a: Expression.of(d), b: Expression.of(c) + Expression.of(d)}, [c, d], [a, b])
 
@@ -140,6 +146,33 @@ def test_splits_need_extents_that_are_not_negative():
     assert not knowledge.may_split(n * p, p)
     assert not knowledge.may_split(n, -n)
     assert Knowledge([at_least_zero(n), at_least_zero(p)]).may_split(n * p, p)
+
+
+def test_a_sum_under_a_guard_is_not_positive():
+    element = Value.of(Function("exp", (Value.of(Read("x", (A,), "float")),), exponential))
+    with sizes_known():
+        whole = summed_over(a, range_of(a, n + 1), element)
+        assert is_positive(whole)
+        assert not is_positive(summed_over(a, range_of(a, n), element))
+        assert not is_positive(where(at_least_zero(n - p), whole))
+        assert not is_positive(where(at_least_zero(n - p), element))
+
+
+def test_a_sum_is_not_counted_out_under_a_factor_that_joins_later():
+    x = Value.of(Function("exp", (Value.of(Read("x", (A,), "float")),), exponential))
+    y = Value.of(Function("exp", (Value.of(Read("y", (A,), "float")),), exponential))
+    with sizes_known():
+        joined = summed_over(a, range_of(a, n), x * y)
+        assert all(product.bound for product in joined.terms)
+        assert joined.canonical().key != (summed_over(a, range_of(a, n), x) * y).canonical().key
+
+
+def test_minus_infinity_under_a_guard_is_not_minus_infinity():
+    with sizes_known():
+        guarded = where(at_least_zero(n - 1), -infinity())
+        assert is_minus_infinity(-infinity() + Value.of(Read("x", (), "float")))
+        assert not is_minus_infinity(where(at_least_zero(n - p), -infinity()))
+        assert not is_minus_infinity(guarded + infinity())
 
 
 def test_the_solver_says_no_when_it_does_not_know():

@@ -27,7 +27,7 @@ from operators.expressions import (
 from verifier.proof.binders import Binder
 from verifier.proof.guards import Bounds, bounds_of, index_parts, simplified
 from verifier.proof.knowledge import Index, SplitNeeded, current
-from verifier.proof.matching import Map, equations_between, leaves, solutions
+from verifier.proof.matching import Map, equations_between, solutions
 from verifier.proof.readable import map_text
 from verifier.proof.reductions import Alternative, Largest
 from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value, sorted_factors
@@ -213,23 +213,41 @@ def _all(formulas: Iterable[Truth]) -> Truth:
 
 def missing_split(unmatched: list[tuple[Product, Fraction]]) -> SplitNeeded | None:
     """A bound index that one term reads with as a whole and another in digits: the split that makes the terms alike."""
-    for one, _ in unmatched:
-        bounds = bounds_of(g for g in one.guards if isinstance(g, Comparison))
-        for other, _ in unmatched:
-            if len(one.bound) >= len(other.bound):
-                continue
-            for mine, theirs in itertools.product(_reads(one), _reads(other)):
-                if mine[0] != theirs[0]:
-                    continue
-                for a, b in zip(mine[1], theirs[1]):
-                    needed = _split_between(a, b, bounds, set(one.bound), set(other.bound))
-                    if needed is not None:
-                        return needed
+    scopes = [scope for product, _ in unmatched for scope in _scopes(product)]
+    for one, other in itertools.permutations(scopes[:40], 2):
+        if one.tensor == other.tensor and len(one.bound) < len(other.bound):
+            for a, b in zip(one.index, other.index):
+                needed = _split_between(a, b, one.limits, one.bound, other.bound)
+                if needed is not None:
+                    return needed
     return None
 
 
-def _reads(product: Product) -> list[tuple[str, tuple[Dim, ...]]]:
-    return [leaf for factor, _ in product.factors for leaf in leaves(factor)]
+@dataclass(frozen=True)
+class _Scope:
+    """An element that is read, with the indices bound around it and their limits."""
+
+    tensor: str
+    index: tuple[Dim, ...]
+    bound: set[Index]
+    limits: Bounds
+
+
+def _scopes(product: Product, bound: frozenset[Index] = frozenset(), guards: Guards = NONE) -> Iterator[_Scope]:
+    """Every element read in the product, inside sums and maxima as well."""
+    names, known = bound | set(product.bound), guards | product.guards
+    limits = bounds_of(g for g in known if isinstance(g, Comparison))
+    for factor, _ in product.factors:
+        if isinstance(factor, Read):
+            yield _Scope(factor.tensor, factor.index, set(names), limits)
+        elif isinstance(factor, Largest):
+            for a in factor.alternatives:
+                for inner in a.value.terms:
+                    yield from _scopes(inner, names | set(a.bound), known | a.guards)
+        else:
+            for part in factor.parts():
+                for inner in part.terms:
+                    yield from _scopes(inner, names, known)
 
 
 def _split_between(whole: Dim, digits: Dim, bounds: Bounds, mine: set[Index], theirs: set[Index]) -> SplitNeeded | None:

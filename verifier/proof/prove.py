@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphs.graph import Graph
-from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, at_least_zero, equal, plain, substitute_formula
+from operators.expressions import (
+    Atom,
+    Dim,
+    Expression,
+    Formula,
+    Symbol,
+    Truth,
+    at_least_zero,
+    equal,
+    formula_symbols,
+    plain,
+    substitute_formula,
+)
 from operators.meaning import interpreted_by, ravel
 from operators.operator import collecting_obligations
 from verifier.proof.algebra import Symbolic, _value
 from verifier.proof.compare import Comparison_, missing_split
-from verifier.proof.facts import Contradiction, attribute_facts, size_factors, size_facts, solved, with_sizes
+from verifier.proof.facts import Contradiction, attribute_facts, flattened, size_factors, size_facts, solved, with_sizes
 from verifier.proof.knowledge import Bound, Index, Knowledge, SplitNeeded, below_quotients, knowing
 from verifier.proof.readable import value_text
 from verifier.proof.solver import OutOfTime
 from verifier.proof.terms import Value
 from verifier.proof.unfold import Unfolded
+from verifier.sizes import evaluator
 
 PROVED, REFUTED, UNDECIDED, VACUOUS = "proved", "refuted", "undecided", "vacuous"
 
@@ -98,7 +112,7 @@ class _Attempts:
     bounds: Sequence[Bound]
     timeout: float
     begin: float = field(default_factory=time.monotonic)
-    factors: Collection[Symbol] = ()
+    positive: Sequence[Truth] | None = None
     partial: bool = False
 
     def run(self, missing: Callable[[Knowledge], str]) -> Proof:
@@ -106,9 +120,10 @@ class _Attempts:
         first = self._attempt(self.facts, missing)
         if first.proved or first.status == VACUOUS:
             return self._scoped(first, "all sizes ≥ 0")
-        lower = Knowledge(self.facts).lower
-        sizes = sorted({s for s, least in lower.items() if least == 0} | {s for s in self.factors if s not in lower}, key=str)
-        again = self._attempt([*self.facts, *(at_least_zero(Expression.of(s) - 1) for s in sizes)], missing)
+        positive = at_least_one(self.facts) if self.positive is None else self.positive
+        if any(fact is False for fact in positive):
+            return self._scoped(first, "all sizes ≥ 0")
+        again = self._attempt([*self.facts, *positive], missing)
         return self._scoped(again, "all sizes ≥ 1") if again.proved else self._scoped(first, "all sizes ≥ 0")
 
     def _scoped(self, proof: Proof, sizes: str) -> Proof:
@@ -119,6 +134,8 @@ class _Attempts:
         forms: list[NormalForms] = []
         partial = False
         try:
+            if not has_instance(facts, self._knowledge(facts)):
+                return Proof(VACUOUS, 0.0, reason="no sizes satisfy the conditions")
             reason = missing(self._knowledge(facts))
             if reason:
                 return Proof(UNDECIDED, 0.0, reason=reason)
@@ -149,6 +166,27 @@ class _Attempts:
             except SplitNeeded as needed:
                 splits[Expression.of(needed.extent)] = needed.radix
         raise TooManyDigits("indices need too many digits")
+
+
+def at_least_one(facts: Iterable[Truth], factors: Iterable[Symbol] = ()) -> list[Truth]:
+    """Sizes of which the facts say that they are ≥ 0, and factors of sizes of which they say nothing, are ≥ 1."""
+    lower = Knowledge(fact for fact in facts if fact is not False).lower
+    sizes = sorted({s for s, least in lower.items() if least == 0} | {s for s in factors if s not in lower}, key=str)
+    return [at_least_zero(Expression.of(s) - 1) for s in sizes]
+
+
+def has_instance(facts: Sequence[Truth], knowledge: Knowledge) -> bool:
+    """Sizes that satisfy the facts are drawn, or at least Z3 does not say that there are none."""
+    statements = [fact for fact in facts if isinstance(fact, Formula)]
+    holds = [evaluator(fact) for fact in statements]
+    names = sorted({s.name for fact in statements for s in formula_symbols(fact)})
+    chance = random.Random(0)
+    for _ in range(150):
+        pool = chance.choice(((1, 2, 3), (1, 2), (1,), (0, 1, 2, 3, 5), (2, 4, 6, 8)))
+        sizes = {name: chance.choice(pool) for name in names}
+        if all(hold(sizes) for hold in holds):
+            return True
+    return not knowledge.solver.contradictory(())
 
 
 class TooManyDigits(RuntimeError):
@@ -201,6 +239,7 @@ def prove(
         sizes, remaining = solved(given)
     except Contradiction as error:
         return Proof(VACUOUS, time.monotonic() - begin, reason=str(error))
+    positive = [substitute_formula(fact, sizes) for fact in at_least_one(flattened(given), size_factors(left))]
 
     def outputs() -> list[Output]:
         ours, theirs = Unfolded(left, sizes, defined=True), Unfolded(right, sizes, defined=False)
@@ -212,7 +251,7 @@ def prove(
             return _shapes_differ(left, right, sizes, knowledge) or _owed([*owed, *size_facts(right)], sizes, knowledge)
 
     with collecting_obligations():
-        return _Attempts(outputs, remaining, bounds, timeout, begin, size_factors(left)).run(missing)
+        return _Attempts(outputs, remaining, bounds, timeout, begin, positive).run(missing)
 
 
 def _shapes_differ(left: Graph, right: Graph, sizes: dict[Atom, Dim], knowledge: Knowledge) -> str:

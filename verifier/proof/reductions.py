@@ -252,10 +252,13 @@ def _without_idle_indices(a: Alternative) -> Alternative:
 
 def is_inhabited(indices: Sequence[Index], about: Iterable[Formula], given: Iterable[Formula] = ()) -> bool:
     """Values of the indices exist that satisfy the guards: one of the limits of each index is tried, or two in turn."""
-    guards = list(about)
+    guards, known = list(about), tuple(given)
     if any(len(formula_symbols(g) & set(indices)) > 1 for g in guards):
         return False
-    return all(_has_value(index, [g for g in guards if index in formula_symbols(g)], tuple(given)) for index in indices)
+    fixed = [g for g in guards if not formula_symbols(g) & set(indices)]
+    if not all(current().proves(g, known, linear=True) for g in fixed):
+        return False
+    return all(_has_value(index, [g for g in guards if index in formula_symbols(g)], known) for index in indices)
 
 
 def _has_value(index: Index, guards: list[Formula], given: tuple[Formula, ...]) -> bool:
