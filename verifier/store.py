@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ CREATE TABLE IF NOT EXISTS certificates (
 
 
 _INSERT = "INSERT OR REPLACE INTO certificates (content, rule, examples, seed, status, versions, verdict) VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+
+_here = threading.local()
+"""Each thread's open connection, with whose it is."""
 
 
 class StoreError(RuntimeError):
@@ -52,19 +57,25 @@ class Store:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
+        """This thread's connection, opened at first use (and anew in a forked process)."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=self.wait_seconds, isolation_level=None)) as connection:
+            owner = (os.getpid(), str(self.path), self.wait_seconds)
+            if getattr(_here, "owner", None) != owner:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                connection = sqlite3.connect(self.path, timeout=self.wait_seconds, isolation_level=None)
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute(_SCHEMA)
-                yield connection
+                _here.owner, _here.connection = owner, connection
+            yield _here.connection
         except sqlite3.OperationalError as error:
+            _here.owner = None
             if "locked" in str(error) or "busy" in str(error):
                 raise StoreError(
                     f"store: {self.path} is locked by another process for more than {self.wait_seconds:g} s; try again when it has ended"
                 ) from error
             raise StoreError(f"store: {self.path} cannot be used: {error}") from error
         except sqlite3.DatabaseError as error:
+            _here.owner = None
             raise StoreError(f"store: {self.path} is damaged ({error}); remove it, and verdicts are reached anew") from error
         except OSError as error:
             raise StoreError(f"store: {self.path} cannot be used: {error}") from error
