@@ -66,6 +66,55 @@ class AddConvolutionsAsOneOverChannels(Rule):
         return F.conv2d(torch.cat((x, y), 1), torch.cat((v, w), 1), a + b, stride, padding, dilation)
 
 
+class ConvolutionDistributesOverKernels(Rule):
+    """A convolution by a sum of kernels is the sum of the convolutions by each."""
+
+    source = "linearity of convolution in its kernels; TASO"
+    equality = recombined
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: Image, v: Kernels, w: Kernels, stride: Pair, padding: Pair, dilation: Pair, groups: int):
+        left = F.conv2d(x, v, None, stride, padding, dilation, groups)
+        return left + F.conv2d(x, w, None, stride, padding, dilation, groups)
+
+    def replacement(x, v, w, stride, padding, dilation, groups):
+        return F.conv2d(x, v + w, None, stride, padding, dilation, groups)
+
+
+class ConvolutionDistributesOverInputs(Rule):
+    """A convolution of a sum is the sum of the convolutions of each term."""
+
+    source = "linearity of convolution in its input; TASO"
+    equality = recombined
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: Image, y: Image, w: Kernels, stride: Pair, padding: Pair, dilation: Pair, groups: int):
+        left = F.conv2d(x, w, None, stride, padding, dilation, groups)
+        return left + F.conv2d(y, w, None, stride, padding, dilation, groups)
+
+    def replacement(x, y, w, stride, padding, dilation, groups):
+        return F.conv2d(x + y, w, None, stride, padding, dilation, groups)
+
+
+class ConvolutionDistributesOverChannels(Rule):
+    """A convolution of stacked inputs by stacked kernels is the sum of the convolutions of the parts."""
+
+    source = "block form of a sum over input channels; TASO"
+    equality = recombined
+    trainable = True
+    bidirectional = True
+
+    def pattern(x: Float[Tensor, "n c h w"], y: Float[Tensor, "n d h w"], v: Float[Tensor, "o c kh kw"], w: Float[Tensor, "o d kh kw"],
+                stride: Pair, padding: Pair, dilation: Pair):  # fmt: skip
+        left = F.conv2d(x, v, None, stride, padding, dilation)
+        return left + F.conv2d(y, w, None, stride, padding, dilation)
+
+    def replacement(x, y, v, w, stride, padding, dilation):
+        return F.conv2d(torch.cat((x, y), 1), torch.cat((v, w), 1), None, stride, padding, dilation)
+
+
 class ConvolutionOfConcatenatedChannels(Rule):
     """A convolution of inputs stacked along the channels is the sum of convolutions by the two parts of the kernels."""
 
