@@ -34,9 +34,10 @@ def multiply(left: Value, right: Value) -> Value:
     result: dict[Product, Fraction] = {}
     for p, a in left.terms.items():
         for q, b in right.terms.items():
-            if set(p.bound) & (set(q.bound) | q.mentioned) or set(q.bound) & p.mentioned:
+            one = p.renamed() if set(p.bound) & q.free else p
+            if set(q.bound) & (set(one.bound) | one.mentioned):
                 q = q.renamed()
-            joined = assemble((*p.bound, *q.bound), [*p.guards, *q.guards], [*p.factors, *q.factors])
+            joined = assemble((*one.bound, *q.bound), [*one.guards, *q.guards], [*one.factors, *q.factors])
             accumulate(result, joined, a * b)
     return Value(result)
 
@@ -90,9 +91,10 @@ def _bound_over(bound: tuple[Index, ...], guards: Iterable[Truth], powers: dict[
     for other in others:
         inner = multiply(inner, other)
     given = list(guards)
+    taken = set(bound) | {s for guard in given for s in formula_symbols(guard)}
     result: dict[Product, Fraction] = {}
     for product, coefficient in inner.terms.items():
-        if set(product.bound) & set(bound):
+        if set(product.bound) & taken:
             product = product.renamed()
         accumulate(result, assemble((*bound, *product.bound), [*given, *product.guards], product.factors), coefficient)
     return Value(result)
