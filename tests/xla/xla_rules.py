@@ -59,7 +59,10 @@ def dynamic_update_slice(x: Any, update: Any, start: Any) -> Any:
     return torch.where(inside, torch.index_select(update, 0, torch.clamp(place, 0, m - 1)), x)
 
 
-SLICE = Requires("the slice is inside: 0 <= start <= stop <= n, step >= 1", lambda start, stop, step, n: 0 <= start and start <= stop and stop <= n and step >= 1)
+SLICE = Requires(
+    "the slice is inside: 0 <= start <= stop <= n, step >= 1",
+    lambda start, stop, step, n: 0 <= start and start <= stop and stop <= n and step >= 1,
+)
 
 
 class AddConstantsTogether(XlaRule):
@@ -174,10 +177,10 @@ class AtLeastItself(XlaRule):
     """A ≥ A is true."""
 
     identifier = "compare/rule04"
-    equality = Equality.REAL.allowing(Change.NAN_INF)
-    finding = "false for NaN: the source states it over Int and Real only"
+    equality = Equality.BITWISE
+    finding = "false for NaN: it holds over integers, and not over floating-point numbers"
 
-    def pattern(a: Float[Tensor, "*alpha"]) -> Any:
+    def pattern(a: Int[Tensor, "*alpha"]) -> Any:
         return a >= a
 
     def replacement(a: Any) -> Any:
@@ -188,10 +191,10 @@ class AtMostItself(XlaRule):
     """A ≤ A is true."""
 
     identifier = "compare/rule05"
-    equality = Equality.REAL.allowing(Change.NAN_INF)
-    finding = "false for NaN: the source states it over Int and Real only"
+    equality = Equality.BITWISE
+    finding = "false for NaN: it holds over integers, and not over floating-point numbers"
 
-    def pattern(a: Float[Tensor, "*alpha"]) -> Any:
+    def pattern(a: Int[Tensor, "*alpha"]) -> Any:
         return a <= a
 
     def replacement(a: Any) -> Any:
@@ -202,10 +205,10 @@ class EqualToItself(XlaRule):
     """A = A is true."""
 
     identifier = "compare/rule06"
-    equality = Equality.REAL.allowing(Change.NAN_INF)
-    finding = "false for NaN: the source states it over Int and Real only"
+    equality = Equality.BITWISE
+    finding = "false for NaN: it holds over integers, and not over floating-point numbers"
 
-    def pattern(a: Float[Tensor, "*alpha"]) -> Any:
+    def pattern(a: Int[Tensor, "*alpha"]) -> Any:
         return a == a
 
     def replacement(a: Any) -> Any:
@@ -273,9 +276,24 @@ class PadIntoConvolution(XlaRule):
     """A convolution of stride 1 takes over padding by zeros, its interior as the input's dilation."""
 
     identifier = "conv/rule00"
-    requires = [Requires("every amount is at least 0", lambda low, high, below, above, gap: low >= 0 and high >= 0 and below >= 0 and above >= 0 and gap >= 0)]
+    requires = [
+        Requires(
+            "every amount is at least 0",
+            lambda low, high, below, above, gap: low >= 0 and high >= 0 and below >= 0 and above >= 0 and gap >= 0,
+        )
+    ]
 
-    def pattern(x: Float[Tensor, "b f n"], weight: Float[Tensor, "o f k"], zero: Float[Tensor, ""], low: int, high: int, below: int, above: int, gap: int, dilation: int) -> Any:
+    def pattern(
+        x: Float[Tensor, "b f n"],
+        weight: Float[Tensor, "o f k"],
+        zero: Float[Tensor, ""],
+        low: int,
+        high: int,
+        below: int,
+        above: int,
+        gap: int,
+        dilation: int,
+    ) -> Any:
         padded = F.pad(F.pad(interior(x, gap, zero * 0), (below, above)), (low, high))
         return F.conv1d(padded, weight, dilation=dilation)
 

@@ -388,7 +388,9 @@ class SliceOfPadRestores(XlaRule):
 
     identifier = "slice/rule04"
     equality = Equality.BITWISE
-    requires = [Requires("amounts are at least 0 and there is an element", lambda n, low, high, gap: n >= 1 and low >= 0 and high >= 0 and gap >= 0)]
+    requires = [
+        Requires("amounts are at least 0 and there is an element", lambda n, low, high, gap: n >= 1 and low >= 0 and high >= 0 and gap >= 0)
+    ]
 
     def pattern(a: Float[Tensor, "n"], value: Float[Tensor, ""], low: int, high: int, gap: int) -> Any:
         n = a.shape[0]
@@ -433,7 +435,9 @@ class SliceInsideSecondOfConcat(XlaRule):
     identifier = "slice/rule11"
     equality = Equality.BITWISE
     requires = [
-        Requires("the slice begins in the second part and is inside", lambda s0, e0, p0, p, q: p <= s0 and s0 <= e0 and e0 <= p + q and p0 >= 1),
+        Requires(
+            "the slice begins in the second part and is inside", lambda s0, e0, p0, p, q: p <= s0 and s0 <= e0 and e0 <= p + q and p0 >= 1
+        ),
         Requires("the slice of the other axis is inside", lambda s1, e1, p1, m: 0 <= s1 and s1 <= e1 and e1 <= m and p1 >= 1),
     ]
 
