@@ -146,15 +146,17 @@ def find_target(target: str) -> Any:
 
 @cache
 def opaque_effects(target: str) -> Effect:
-    """What torch's schema says of the callable; UNKNOWN outside torch's own operators."""
+    """What torch's schema says of the callable; UNKNOWN outside torch's own operators, and for composite ones.
+
+    A composite operator may draw random numbers, or hand an operand through, without its schema saying so.
+    """
     import torch
 
     if not target.startswith(("aten.", "prims.")):
         return Effect.UNKNOWN
     function = find_target(target)
-    if function._schema.is_mutable:
-        return Effect.UNKNOWN
-    effects = Effect.PURE
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(str(function._name), "CompositeImplicitAutograd")
+    effects = Effect.UNKNOWN if function._schema.is_mutable or composite else Effect.PURE
     if torch.Tag.nondeterministic_seeded in function.tags:
         effects |= Effect.RANDOM
     if any(result.alias_info is not None for result in function._schema.returns):

@@ -178,3 +178,13 @@ def test_a_constant_that_is_returned_is_made_anew_at_every_call() -> None:
     emitted = to_module(graph)
     emitted(torch.ones(2, 3))[1].add_(5)
     assert emitted(torch.ones(2, 3))[1].tolist() == [0, 2, 4]
+
+
+def test_opaque_operators_that_may_draw_are_never_merged() -> None:
+    def forward(x: Tensor) -> Tensor:
+        first = F.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
+        return first - F.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
+
+    graph = graph_of(forward, x=torch.randn(1, 16, 8))
+    simplify(graph)
+    assert run_module(graph, torch.randn(1, 16, 8)).abs().max() > 0
