@@ -150,7 +150,10 @@ def _tensor_differences(
     if a.is_complex():
         a, b = torch.view_as_real(a), torch.view_as_real(b)
     if not a.is_floating_point():
-        return [] if torch.equal(a, b) else [_at(Kind.VALUE, f"{what} differ", a, b, a != b)]
+        if torch.equal(a, b):
+            return []
+        kind, seen = Judgement.of(instance).judge_exact(a != b, output)
+        return [_at(kind, _VALUE_SENTENCE[kind].format(what=what), a, b, seen)]
     same = ((a == b) & (torch.signbit(a) == torch.signbit(b))) | (a.isnan() & b.isnan())
     if bool(same.all()):
         return []
@@ -249,6 +252,15 @@ class Judgement:
             return Kind.VALUE, beyond
         return Kind.ROUNDING, off
 
+    def judge_exact(self, off: torch.Tensor, output: int | None = None) -> tuple[Kind, torch.Tensor]:
+        """The kind of a difference between truths or whole numbers, and the elements that show it."""
+        if self.inputs_finite:
+            return Kind.VALUE, off
+        tame = self.tamed(output)
+        if tame is None or not bool((off & tame.apart(output)).any()):
+            return Kind.NAN_INF, off
+        return Kind.VALUE, off & tame.apart(output)
+
     def tamed(self, output: int | None) -> Judgement | None:
         """The judgement of the instance with 1 for every element that is not finite; None where its output cannot be compared."""
         if output is None or any(not math.isfinite(x) for x in self.instance.reals.values()):
@@ -274,7 +286,7 @@ class Judgement:
     def apart(self, output: int | None) -> torch.Tensor:
         """Which elements of the output differ between the sides."""
         a, b = self.outputs(output)
-        return ~((a == b) | (a.isnan() & b.isnan()))
+        return ~((a == b) | ((a != a) & (b != b)))
 
     def class_kind(self, where: torch.Tensor, output: int | None = None) -> Kind:
         """Whether non-finite results come from NaN, infinite or undefined operands, or from leaving the dtype's range."""

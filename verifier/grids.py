@@ -7,6 +7,7 @@ range and the neighbours of powers of two; bytes through all of their values.
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from dataclasses import replace
 import torch
 
 from verifier.instances import FLOATS, INTEGERS, Ground, Instance, Space
+from verifier.running import run_sides
 from verifier.sizes import Assignment
 from verifier.values import EXTREME, ORDINARY, SPECIAL, draw_number, modest, special_numbers
 
@@ -40,7 +42,7 @@ def grids(space: Space, extreme: bool, attribute_draws: int = 4) -> Iterator[Ins
         points = columns[0].numel()
         for draw in range(attribute_draws if any(True for _ in _reals(space)) else 1):
             instance = space.build(ground, sizes | {name: 1}, ORDINARY, family, draw)
-            if instance is None:
+            if instance is None or not _fits(ground, sizes | {name: points}, points):
                 continue
             source = random.Random(space.seed + draw)
             reals = {real: draw_number(EXTREME if extreme and draw % 2 else ORDINARY, source) for real in instance.reals}
@@ -55,7 +57,25 @@ def grids(space: Space, extreme: bool, attribute_draws: int = 4) -> Iterator[Ins
             made = replace(instance, sizes=sizes | {name: points}, tensors=filled, reals=reals, layouts={}, shared={})
             kept = _admitted(space, made)
             if kept is not None:
-                yield replace(kept, sizes=sizes | {name: kept.tensors[free[0]].numel()})
+                count = kept.tensors[free[0]].numel()
+                if _fits(ground, sizes | {name: count}, count):
+                    yield replace(kept, sizes=sizes | {name: count})
+
+
+def _fits(ground: Ground, sizes: Assignment, points: int) -> bool:
+    """The sizes are admitted, and every tensor then has as many elements as there are points."""
+    shapes = ground.shapes(sizes, most=1 << 20) if ground.model.admits(sizes) else None
+    return shapes is not None and all(math.prod(shape) == points for shape in shapes.values())
+
+
+def _stays_small(space: Space, ground: Ground, sizes: Assignment) -> bool:
+    """The outputs have no more elements than an instance's tensors: no axis was multiplied by another."""
+    instance = space.build(ground, sizes, ORDINARY, space.families[0], 0)
+    if instance is None:
+        return False
+    left, right = run_sides(instance)
+    outputs = [o for side in (left, right) for o in side.outputs if isinstance(o, torch.Tensor)]
+    return left.error is None and all(output.numel() <= 2 * instance.elements for output in outputs)
 
 
 def _every(dtype: torch.dtype, extreme: bool) -> torch.Tensor:
@@ -144,7 +164,7 @@ def _one_shape(space: Space) -> tuple[Ground, Assignment, str, int] | None:
                 shapes
                 and len(set(shapes.values())) == 1
                 and sorted(next(iter(shapes.values())))[-1:] == [7]
-                and ground.model.admits(sizes | {name: 4099})
+                and _stays_small(space, ground, stretched)
             ):
                 return ground, sizes, name, list(next(iter(shapes.values()))).index(7)
     return None

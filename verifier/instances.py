@@ -142,8 +142,8 @@ class Ground:
             found = sorted([*found, *(sizes for sizes in wider if sizes not in found)], key=self.model.weight)
         return found
 
-    def shapes(self, sizes: Assignment) -> dict[str, tuple[int, ...]] | None:
-        """The shape of every tensor variable; None when a dim is negative or the tensors are too large."""
+    def shapes(self, sizes: Assignment, most: int = MOST_ELEMENTS) -> dict[str, tuple[int, ...]] | None:
+        """The shape of every tensor variable; None when a dim is negative or the tensors have more than `most` elements together."""
         values: dict[Atom, Dim] = {Symbol(name): value for name, value in sizes.items()}
         shapes, elements = {}, 0
         for variable in self.rule.signature().tensors:
@@ -159,7 +159,7 @@ class Ground:
                 count *= size
             elements += count
             shapes[variable.name] = tuple(shape)
-        return shapes if elements <= MOST_ELEMENTS else None
+        return shapes if elements <= most else None
 
 
 class Space:

@@ -16,6 +16,9 @@ from rewrites.rule import Rule
 from verifier import forms
 from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered, live, prove_bits
 from verifier.instances import Ground, allowed_dtypes
+from verifier.proof.bounded import prove_bounded
+from verifier.proof.conditions import bounds_from
+from verifier.proof.prove import VACUOUS
 from verifier.proof.rules import prove_case
 from verifier.sizes import flattened
 
@@ -32,10 +35,12 @@ class Proofs:
     real: bool = False
     """Equal over the reals for all sizes, whatever else is open."""
     text: str = ""
+    bounded: str = ""
+    """The scope of a proof at all small sizes, where there is no other."""
 
 
 def prove_all(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) -> Proofs:
-    """The proof of every case, up to the first that is open."""
+    """The proof of every case, up to the first that is open; cases that no sizes satisfy are left out."""
     result = Proofs(real=True)
     covered: set[str] = set()
     for case in cases(rule):
@@ -52,8 +57,11 @@ def prove_all(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) ->
             covered.add(bits)
             continue
         proof = prove_case(traced, timeout=max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic())))
+        if proof.status == VACUOUS:
+            continue
         if not proof.proved:
-            return Proofs(reason=_why(proof) + where, text=_text(proof))
+            bounded = _bounded(rule, grounds, deadline)
+            return Proofs(reason=_why(proof) + where, text=_text(proof), bounded=bounded)
         result.text += _text(proof)
         covered.update(proof.scope)
         covered.update(_narrowings(traced))
@@ -61,9 +69,36 @@ def prove_all(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) ->
         if open_reason:
             return Proofs(reason=open_reason + where, real=True, text=result.text)
         covered.add("bit for bit, by moving elements" if rule.equality.bitwise else "over the reals")
+    if not covered:
+        return Proofs(reason="no case has sizes")
+    if "all sizes ≥ 1" in covered:
+        covered.discard("all sizes ≥ 0")
     result.proved = True
     result.scope = sorted(covered)
     return result
+
+
+def _bounded(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) -> str:
+    """The scope of a proof at all small sizes of every case, over the reals; nothing where there is none."""
+    scopes: dict[str, None] = {}
+    if rule.equality.bitwise:
+        return ""
+    for case in cases(rule):
+        ground = grounds.get(case) or Ground(rule, case, 0)
+        traced = ground.trace
+        if isinstance(traced, Exception) or _impure(traced) or _may_wrap(traced.pattern) or _may_wrap(traced.replacement):
+            return ""
+        if [traced.pattern.type(v).dtype for v in traced.pattern.outputs] != [
+            traced.replacement.type(v).dtype for v in traced.replacement.outputs
+        ]:
+            return ""
+        bounds = [bound for condition in traced.value_conditions for bound in bounds_from(condition)]
+        seconds = max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic()))
+        proof = prove_bounded(traced.pattern, traced.replacement, traced.facts, bounds, traced.replacement_requires, timeout=seconds)
+        if not proof.proved:
+            return ""
+        scopes.update(dict.fromkeys(proof.scope))
+    return "; ".join(scopes)
 
 
 def _why(proof: Any) -> str:

@@ -246,6 +246,10 @@ def _proved(work: Verification, space: Space) -> Verdict:
         work.scope = "; ".join([*proofs.scope, *_ranks(work.rule), *sorted(work.report.limits)])
         return work.verdict(Status.PROVED)
     work.part("proof for all sizes", proofs.reason, since)
+    if proofs.bounded:
+        work.part("bounded proof", proofs.bounded, since)
+        work.scope = f"{proofs.bounded}; over the reals"
+        return work.verdict(Status.PROVED_BOUNDED, proofs.reason)
     if proofs.real and work.rule.equality.bitwise:
         work.scope = f"equal over the reals for all sizes; bit for bit at {work.scope}"
     return work.verdict(Status.TESTED, proofs.reason)
