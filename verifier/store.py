@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rewrites.rule import Rule
+from verifier.cache import cache_folder
 from verifier.verdict import Verdict
 from verifier.versions import operators_digest, versions
 
@@ -37,12 +38,8 @@ class StoreError(RuntimeError):
 
 
 def default_path() -> Path:
-    """`certificates.sqlite` in $REWRIGHT_CACHE, else in rewright's folder of the user's cache."""
-    chosen = os.environ.get("REWRIGHT_CACHE")
-    if chosen:
-        return Path(chosen) / "certificates.sqlite"
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(cache) / "rewright" / "certificates.sqlite"
+    """`certificates.sqlite` in the cache folder."""
+    return cache_folder() / "certificates.sqlite"
 
 
 class Store:

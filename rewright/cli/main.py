@@ -11,6 +11,7 @@ import typer
 from rewright.cli import discover, optimize, rules, show, verify  # noqa: F401  (commands register when they are imported)
 from rewright.cli.app import app
 from rewright.cli.console import BadInput, Exit, one_line
+from verifier.cache import cache_folder
 
 # Typer carries its own copy of click in newer releases, and depends on click in older ones.
 _UsageProblem: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -23,6 +24,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; its exit status."""
+    # Hypothesis keeps notes in a folder `.hypothesis`; a command leaves none where the user happens to stand.
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(cache_folder() / "hypothesis"))
     try:
         status = app(args=(sys.argv[1:] if arguments is None else arguments) or ["--help"], standalone_mode=False, prog_name="rewright")
         return int(status or Exit.HOLDS)
