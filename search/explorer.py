@@ -59,6 +59,7 @@ class State:
     free: set[int] = field(default_factory=set)
     region: frozenset[int] = frozenset()
     moves: list[Move] = field(default_factory=list)
+    children: list[State] | None = None
     opened: bool = False
     waiting: bool = False
 
@@ -88,6 +89,7 @@ class Explorer:
     """One search from one graph.
 
     expanded: graphs whose moves were drawn   candidates: graphs whose cost was evaluated
+    favoured: rules that served elsewhere, tried first among moves otherwise alike
     """
 
     def __init__(
@@ -98,7 +100,9 @@ class Explorer:
         value: Callable[[Cost], float],
         needs_memory: bool = False,
         on_step: Callable[[Explorer], None] | None = None,
+        favoured: Collection[type[Rule]] = (),
     ) -> None:
+        self._favoured = favoured
         self._kinds = [(rule, kinds_of(rule.rule)) for rule in rules]  # type: ignore[arg-type]
         self.roofline = roofline
         self.value = value
@@ -120,8 +124,8 @@ class Explorer:
 
     def run(self, limits: Limits, alphas: Iterable[float] = ALPHAS) -> State:
         """The best state found; call again to go on."""
-        frontier = _Frontier()
-        self._descend_by_each_rule(frontier, limits)
+        frontier = _Frontier(self._favoured)
+        self._descend_in_several_ways(frontier, limits)
         waiting: list[State] = []
         for alpha in alphas:
             for held in waiting:
@@ -150,30 +154,40 @@ class Explorer:
         self.complete = frontier.cheapest() is None and not waiting
         return self.best
 
-    def _descend_by_each_rule(self, frontier: _Frontier, limits: Limits) -> None:
-        """Go downhill from the root: once by the best move each time, then once preferring each further rule that improves the root.
+    def _descend_in_several_ways(self, frontier: _Frontier, limits: Limits) -> None:
+        """Go downhill from the root: by the best move each time; preferring each rule that improves the root; without each rule used.
 
-        What a rule gains often shows only when it is applied throughout; a descent that prefers another rule takes its places away.
+        What a rule gains often shows only when it is applied throughout; and a rule may take away the places of one that gains more
+        later. Each way's end is as good a start for the best-first search as the best one.
         """
-        first = self._expand(self.root)
-        improving = [child for child in first if child.value < self.root.value]
-        for child in first:
-            frontier.push(child)
+        self._descend(frontier, limits, None, None)
+        improving = [child for child in self.root.children or () if child.value < self.root.value]
         rules = dict.fromkeys(_rule_of(child) for child in sorted(improving, key=lambda child: child.value))
-        for preferred in (None, *list(rules)[1:]):
-            children = first
-            level = self.root.value
-            while self.expanded < limits.expansions // 2 + 1 and not limits.out_of_time():
-                downhill = [child for child in children if child.value < level and not child.opened]
-                if not downhill:
-                    break
-                state = min(downhill, key=lambda child: (_rule_of(child) is not preferred, child.value))
-                children = self._expand(state)
-                level = state.value
-                for child in children:
+        for preferred in list(rules)[1:]:
+            self._descend(frontier, limits, preferred, None)
+        for omitted in dict.fromkeys(_rule_of(state) for state in reversed(self.best.path)):
+            self._descend(frontier, limits, None, omitted)
+
+    def _descend(self, frontier: _Frontier, limits: Limits, preferred: type[Rule] | None, omitted: type[Rule] | None) -> None:
+        state = self.root
+        while self.expanded < limits.expansions * 2 // 3 + 1 and not limits.out_of_time():
+            if state.children is None:
+                for child in self._expand(state, near=False):
                     frontier.push(child)
                 if self.on_step is not None:
                     self.on_step(self)
+            if state.opened and state.graph is None:
+                assert state.parent is not None
+                state = state.parent
+            downhill = [child for child in state.children or () if child.value < state.value and _rule_of(child) is not omitted]
+            downhill = [child for child in downhill if not child.opened or child.children is not None]
+            if not downhill:
+                break
+            state = min(downhill, key=lambda child: (_rule_of(child) is not preferred, child.value))
+        for child in state.children or ():
+            if not child.opened:
+                child.rank = 1 - self._generation
+                frontier.push(child)
 
     def _with_cheapest(self, frontier: _Frontier) -> State:
         """The best state, after opening the cheapest one of the frontier if it promises more."""
@@ -182,16 +196,18 @@ class Explorer:
             self._open(state)
         return self.best
 
-    def _expand(self, state: State) -> list[State]:
+    def _expand(self, state: State, near: bool = True) -> list[State]:
+        """The states one move away; of one that is not the best only those that follow up what led to it, if `near`."""
         if not self._open(state):
             return []
         self.expanded += 1
         assert state.graph is not None
         children = []
-        for move in self._worthwhile(state):
+        for move in self._worthwhile(state) if near else state.moves:
             value = state.value + move.change if move.change is not None else self._evaluate(state, move)
             if value is not None:
                 children.append(State(state, move, value, state.rank + 1))
+        state.children = children
         return children
 
     def _worthwhile(self, state: State) -> list[Move]:
@@ -351,7 +367,8 @@ def _footprint(match: Match) -> set[int]:
 class _Frontier:
     """States waiting to be expanded, in two orders that take turns."""
 
-    def __init__(self) -> None:
+    def __init__(self, favoured: Collection[type[Rule]]) -> None:
+        self._favoured = favoured
         self._queues: tuple[list[_Entry], list[_Entry]] = ([], [])
         self._ticket = itertools.count()
         self._turn = 0
@@ -360,7 +377,8 @@ class _Frontier:
         ticket = next(self._ticket)
         state.waiting = False
         heapq.heappush(self._queues[0], ((state.value, state.rank, ticket), state))
-        heapq.heappush(self._queues[1], ((state.rank, state.value, ticket), state))
+        unproven = state.move is not None and state.move.rule.rule not in self._favoured
+        heapq.heappush(self._queues[1], ((state.rank + 0.5 * unproven, state.value, ticket), state))
 
     def pop(self) -> State | None:
         """The next state by the order whose turn it is."""

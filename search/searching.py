@@ -109,6 +109,7 @@ class _Run:
         self.value = objective.value(self.before)
         self.steps: list[Step] = []
         self.solved: dict[tuple[Hashable, ...], Solution | None] = {}
+        self.favoured: set[type[Rule]] = set()
         self.expanded = self.candidates = 0
         self.complete = True
         self.unfolded = self.graph
@@ -166,6 +167,7 @@ class _Run:
             self.solved.setdefault(window.description, None)
             return False
         solution = solution_of(best, window.order)
+        self.favoured |= {move.rule.rule for move in solution.moves}
         self.solved[window.description] = solution
         assert best.graph is not None
         self._enter(solution, window, best.graph, free)
@@ -179,7 +181,7 @@ class _Run:
         """
         while True:
             rules = [rule for rule in self.rules if not rule.denied]
-            explorer = Explorer(window.graph, rules, self.roofline, self.value, self.objective.needs_memory, self._tell)
+            explorer = Explorer(window.graph, rules, self.roofline, self.value, self.objective.needs_memory, self._tell, self.favoured)
             counted = self._counted = (self.expanded, self.candidates)
             best = explorer.run(limits)
             self.expanded, self.candidates = counted[0] + explorer.expanded, counted[1] + explorer.candidates

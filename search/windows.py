@@ -7,7 +7,7 @@ back; whatever replaces it cannot close a cycle. Constant expressions are copied
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from costs.kernels import computed_from_constants, live_nodes
@@ -67,30 +67,48 @@ def local_order(graph: Graph, free: Collection[int]) -> list[int]:
 def boundaries(graph: Graph, order: Sequence[int], most: int, shunned: Collection[int] = ()) -> list[list[int]]:
     """The order cut into runs of at most `most` nodes.
 
-    Where the order repeats itself, a run is one period of it (two, if they fit), starting where the fewest values cross; elsewhere a
-    run ends where the fewest values cross. Runs do not end behind the shunned nodes if that can be avoided.
+    Where the order repeats itself, a run is one period of it (two, if they fit; a part, if one does not), starting where the fewest
+    values cross; elsewhere a run ends where the fewest values cross. Runs do not end behind the shunned nodes if that can be avoided.
     """
     crossing = _crossing(graph, order)
     marks = [hash((type(graph.operator(node)).__name__, graph.types(node))) for node in order]
-    runs: list[list[int]] = []
     if len(order) <= most:
         return [list(order)]
+
+    def cut(start: int, shortest: int, longest: int) -> int:
+        """Where the fewest values cross, at so many nodes from the start."""
+        ends = range(start + shortest, start + longest)
+        return min(ends, key=lambda index: (order[index] in shunned, crossing[index], -index)) + 1 - start
+
+    runs: list[list[int]] = []
     start = 0
     while start < len(order):
-        length = len(order) - start
-        repeated = _period(marks, start, most, crossing) or (_prologue(marks, start, most, crossing) if length > most else None)
-        if repeated:
-            is_seam = order[start + repeated - 1] in shunned
-            length = max(repeated // 2, 1) if is_seam else repeated
-        elif length > most:
-            ends = range(start + most // 2, start + most)
-            length = min(ends, key=lambda index: (order[index] in shunned, crossing[index], -index)) + 1 - start
-        runs.append(list(order[start : start + length]))
-        start += length
+        left = len(order) - start
+        repeated = _period(marks, start, most, crossing) or (_prologue(marks, start, most, crossing) if left > most else None)
+        if repeated and order[start + repeated - 1] in shunned:
+            lengths = [cut(start, min(repeated, most) // 4, min(repeated, most) // 2 + 1)]
+        elif repeated:
+            lengths = _pieces(start, repeated, most, cut)
+        else:
+            lengths = [cut(start, most // 2, most) if left > most else left]
+        for length in lengths:
+            runs.append(list(order[start : start + length]))
+            start += length
     return runs
 
 
-SHORTEST_PERIOD = 5
+def _pieces(start: int, length: int, most: int, cut: Callable[[int, int, int], int]) -> list[int]:
+    """A long period in pieces of at most `most`: every period is cut alike, so that equal pieces come back."""
+    pieces = []
+    while length > most:
+        even = length / -(-length // most)
+        pieces.append(cut(start, int(even * 0.7), min(most, int(even * 1.3))))
+        start += pieces[-1]
+        length -= pieces[-1]
+    return [*pieces, length]
+
+
+SHORTEST_PERIOD, LONGEST_PERIOD = 5, 240
 
 
 def _period(marks: Sequence[int], start: int, most: int, crossing: Sequence[int]) -> int | None:
@@ -113,7 +131,7 @@ def _prologue(marks: Sequence[int], start: int, most: int, crossing: Sequence[in
 
 def _repetition(marks: Sequence[int], start: int, most: int, crossing: Sequence[int]) -> int | None:
     """The shortest run from here that comes twice in sequence; parallel branches, after each of which more values cross, do not count."""
-    for length in range(SHORTEST_PERIOD, most + 1):
+    for length in range(SHORTEST_PERIOD, LONGEST_PERIOD + 1):
         middle, end = start + length, start + 2 * length
         if end <= len(marks) and crossing[middle - 1] == crossing[end - 1] and marks[start:middle] == marks[middle:end]:
             return length
