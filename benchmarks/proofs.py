@@ -1,98 +1,93 @@
-"""How long proofs for all sizes take, and what is proved: `python -m benchmarks.proofs [library|xla|taso ...] [--write]`.
+"""Proof times over the library and TASO's rules where they are at hand: one table of status and seconds a case.
 
-One row a collection: rules by verdict (with tests on 20 examples each), and the seconds of the proof alone (all cases of the rule): median, 95th
-percentile, largest, and all together. TASO's collection is read from ../shared/data or $REWRIGHT_DATA and left out where it is not there.
+`python benchmarks/proofs.py [--taso FILE] [--each]` prints the table; with `--each`, one line a rule that is not proved as well.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import importlib
 import statistics
-from collections import Counter
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import sys
+import time
+from collections.abc import Iterable, Sequence
 
-import torch
-
-from benchmarks.tables import table, write
-from rewrites import Rule
-from rewrites.library import library
-from verifier.verdict import Verdict
-from verifier.verify import verify
-
-PROOF = "proof for all sizes"
+from benchmarks.tables import machine, table
+from rewrites.library import family, library
+from rewrites.rule import Rule
+from verifier.proof.rules import CaseProof, prove_rule
 
 
-def xla() -> list[type[Rule]]:
-    """The laws of XLA's simplifier as rules."""
-    import tests.xla.xla_rules_more  # noqa: F401  (declares the rest)
-    from tests.xla.xla_rules import XlaRule
+def collections(taso: str | None) -> dict[str, list[type[Rule]]]:
+    """Rules by collection: the families of the library, and TASO."""
+    found: dict[str, list[type[Rule]]] = {}
+    for rule in library():
+        found.setdefault(family(rule), []).append(rule)
+    if taso is not None:
+        from rewrites.taso import load_taso
 
-    return list(XlaRule.__subclasses__())
-
-
-def taso() -> list[type[Rule]]:
-    """TASO's collection; empty where it is not there."""
-    from rewrites.taso import load_taso
-
-    folder = Path(os.environ.get("REWRIGHT_DATA", Path(__file__).parents[1].parent / "shared" / "data"))
-    file = folder / "taso_rules.json"
-    return load_taso(file) if file.is_file() else []
+        found["TASO"] = load_taso(taso)
+    return found
 
 
-COLLECTIONS: dict[str, Callable[[], list[type[Rule]]]] = {"library": library, "xla": xla, "taso": taso}
+def measured(rules: Iterable[type[Rule]], each: bool) -> tuple[int, int, list[float], float]:
+    """How many rules there are and how many are proved, the seconds of each case, and of all."""
+    count, proved, seconds = 0, 0, []
+    begin = time.perf_counter()
+    for rule in rules:
+        done = prove_rule(rule)
+        count, proved = count + 1, proved + done.proved
+        seconds += [case.proof.seconds for case in done.cases]
+        if each and not done.proved:
+            print(f"{rule.__name__}: {_why(done.first_open)}")
+    return count, proved, seconds, time.perf_counter() - begin
 
 
-def proof_seconds(verdict: Verdict) -> float | None:
-    """What the proof took; None where the tests settled the rule before."""
-    found = [part.seconds for part in verdict.parts if part.name == PROOF]
-    return sum(found) if found else None
+def _why(case: CaseProof | None) -> str:
+    if case is None:
+        return "has no case"
+    return f"{case.case}: {case.proof.status}: {case.proof.reason} {' and '.join(case.proof.unmatched)}"[:300]
 
 
-def measured(rules: Sequence[type[Rule]], examples: int = 20) -> list[Verdict]:
-    """A fresh verdict for each rule."""
-    return [verify(rule, examples=examples, timeout=60.0) for rule in rules]
-
-
-def row(name: str, verdicts: Sequence[Verdict]) -> list[str]:
+def row(name: str, result: tuple[int, int, list[float], float]) -> list[str]:
     """One line of the table."""
-    counts = Counter(verdict.status.value for verdict in verdicts)
-    seconds = sorted(s for s in map(proof_seconds, verdicts) if s is not None)
-    late = seconds[min(len(seconds) - 1, int(len(seconds) * 0.95))]
-    times = [statistics.median(seconds), late, seconds[-1], sum(seconds)]
-    return [name, str(len(verdicts)), ", ".join(f"{n} {s}" for s, n in counts.most_common()), *(f"{t:.3f}" for t in times)]
-
-
-def exceptions(verdicts: Sequence[Verdict]) -> list[list[str]]:
-    """Every rule that is not proved, with why, and the slow proofs."""
-    rows = [[v.name, v.status.value, v.reason.splitlines()[0][:160]] for v in verdicts if v.status.value != "PROVED"]
-    return rows + [
-        [v.name, "PROVED", f"proof took {s:.1f} s"] for v in verdicts if (s := proof_seconds(v)) and s > 1 and v.status.value == "PROVED"
+    count, proved, seconds, total = result
+    ordered: Sequence[float] = sorted(seconds) or [0.0]
+    high = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
+    return [
+        name,
+        str(count),
+        str(proved),
+        str(len(seconds)),
+        f"{statistics.median(ordered):.3f}",
+        f"{high:.3f}",
+        f"{ordered[-1]:.2f}",
+        f"{total:.1f}",
     ]
 
 
-def main() -> None:
-    """Print the table, and write it when asked."""
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("collections", nargs="*", default=[], metavar="COLLECTION")
-    parser.add_argument("--write", action="store_true", help="keep the results under benchmarks/results")
+    parser.add_argument("--taso", help="TASO's rule collection as JSON")
+    parser.add_argument("--each", action="store_true")
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    rows, open_rules = [], []
-    for name in options.collections or COLLECTIONS:
-        rules = COLLECTIONS[name]()
-        if not rules:
-            continue
-        verdicts = measured(rules)
-        rows.append(row(name, verdicts))
-        open_rules += [[name, *line] for line in exceptions(verdicts)]
-    heads = ["collection", "rules", "verdicts", "proof: median s", "95th percentile s", "largest s", "all s"]
-    text = table(heads, rows) + "\n\n" + table(["collection", "rule", "verdict", "reason"], open_rules)
-    print(text)
-    if options.write:
-        write("proofs.md", "Proofs for all sizes", text)
+    importlib.import_module("z3")  # its import is no part of any proof
+    rows, everything = [], []
+    for name, rules in collections(options.taso).items():
+        result = measured(rules, options.each)
+        everything.append(result)
+        rows.append(row(name, result))
+    counts, proofs, seconds, totals = zip(*everything, strict=True)
+    whole = (sum(counts), sum(proofs), [second for part in seconds for second in part], sum(totals))
+        sum(r[0] for r in everything),
+        sum(r[1] for r in everything),
+        [s for r in everything for s in r[2]],
+        sum(r[3] for r in everything),
+    )
+    print(machine())
+    print(table(("collection", "rules", "proved", "cases", "median s", "95 % s", "most s", "all s"), [*rows, row("all", whole)]))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -218,7 +218,11 @@ class GroupedConcatOfInputs(WrongLaw):
     """Concatenating the inputs of grouped convolutions that are added."""
 
     def pattern(
-        x: Float[Tensor, "n groups*c h w"], y: Float[Tensor, "n groups*c h w"], a: Float[Tensor, "groups*o c k l"], b: Float[Tensor, "groups*o c k l"], groups: int
+        x: Float[Tensor, "n groups*c h w"],
+        y: Float[Tensor, "n groups*c h w"],
+        a: Float[Tensor, "groups*o c k l"],
+        b: Float[Tensor, "groups*o c k l"],
+        groups: int,
     ):
         return F.conv2d(x, a, groups=groups) + F.conv2d(y, b, groups=groups)
 
