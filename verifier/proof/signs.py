@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from operators.expressions import Expression, Formula, at_least_zero
+from operators.expressions import Expression, Formula, at_least_zero, equal, negate
 from verifier.proof.knowledge import current
 from verifier.proof.reductions import Largest, is_inhabited
 from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value
@@ -51,8 +51,10 @@ def factor_is_positive(factor: Factor, guards: Iterable[Formula] = ()) -> bool:
 
 def factor_is_nonzero(factor: Factor, guards: Iterable[Formula] = ()) -> bool:
     """The factor is not 0 wherever it is defined."""
-    if isinstance(factor, Read) and (current().values.get(factor.tensor) == "nonzero" or factor.key in current().nonzero):
+    if factor.key in current().nonzero or (isinstance(factor, Read) and current().values.get(factor.tensor) == "nonzero"):
         return True
+    if isinstance(factor, Size):
+        return current().proves(negate(equal(Expression.of(factor.atom), 0)), guards, linear=True)
     if isinstance(factor, Function) and factor.name == "inverse":
         return is_nonzero(factor.arguments[0], guards)
     if isinstance(factor, Function) and factor.name == "sqrt":
@@ -129,7 +131,7 @@ def is_nonzero(value: Value, guards: Iterable[Formula] = ()) -> bool:
             return True
     size = polynomial_of(value)
     if isinstance(size, Expression):
-        return current().proves(at_least_zero(size - 1), given) or current().proves(at_least_zero(-size - 1), given)
+        return current().proves(negate(equal(size, 0)), given)
     return is_positive(value, given) or is_positive(-value, given)
 
 
