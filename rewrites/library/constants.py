@@ -14,6 +14,7 @@ from torch import Tensor
 from rewrites import Change, Equality, Pair, Rule
 
 Shaped = Float[Tensor, "*s"]
+Floating = Literal["float16", "bfloat16", "float32", "float64"]
 Binary = Literal["add", "sub", "mul", "div"]
 
 exact_but_special = Equality.BITWISE.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
@@ -82,11 +83,11 @@ class TransposeOfFull(Rule):
     source = "all elements are equal"
     equality = Equality.BITWISE
 
-    def pattern(value: float, m: int, n: int):
-        return torch.full((m, n), value).transpose(0, 1)
+    def pattern(value: float, m: int, n: int, dtype: Floating):
+        return torch.full((m, n), value, dtype=getattr(torch, dtype)).transpose(0, 1)
 
-    def replacement(value, m, n):
-        return torch.full((n, m), value)
+    def replacement(value, m, n, dtype):
+        return torch.full((n, m), value, dtype=getattr(torch, dtype))
 
 
 class FlattenOfFull(Rule):
@@ -95,11 +96,11 @@ class FlattenOfFull(Rule):
     source = "all elements are equal"
     equality = Equality.BITWISE
 
-    def pattern(value: float, m: int, n: int):
-        return torch.full((m, n), value).flatten()
+    def pattern(value: float, m: int, n: int, dtype: Floating):
+        return torch.full((m, n), value, dtype=getattr(torch, dtype)).flatten()
 
-    def replacement(value, m, n):
-        return torch.full((m * n,), value)
+    def replacement(value, m, n, dtype):
+        return torch.full((m * n,), value, dtype=getattr(torch, dtype))
 
 
 class ConcatenationOfFull(Rule):
@@ -108,11 +109,11 @@ class ConcatenationOfFull(Rule):
     source = "all elements are equal"
     equality = Equality.BITWISE
 
-    def pattern(value: float, m: int, n: int):
-        return torch.cat((torch.full((m,), value), torch.full((n,), value)))
+    def pattern(value: float, m: int, n: int, dtype: Floating):
+        return torch.cat((torch.full((m,), value, dtype=getattr(torch, dtype)), torch.full((n,), value, dtype=getattr(torch, dtype))))
 
-    def replacement(value, m, n):
-        return torch.full((m + n,), value)
+    def replacement(value, m, n, dtype):
+        return torch.full((m + n,), value, dtype=getattr(torch, dtype))
 
 
 class SumOfFull(Rule):
@@ -121,11 +122,11 @@ class SumOfFull(Rule):
     source = "definition of multiplication"
     equality = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW)
 
-    def pattern(value: float, m: int, n: int):
-        return torch.full((m, n), value).sum(-1)
+    def pattern(value: float, m: int, n: int, dtype: Floating):
+        return torch.full((m, n), value, dtype=getattr(torch, dtype)).sum(-1)
 
-    def replacement(value, m, n):
-        return torch.full((m,), value) * n
+    def replacement(value, m, n, dtype):
+        return torch.full((m,), value, dtype=getattr(torch, dtype)) * n
 
 
 class ZeroBiasOfLinear(Rule):

@@ -244,10 +244,11 @@ class TransposedConvolutionAsConvolution(Rule):
     source = "Dumoulin and Visin 2016, section 4.2"
     equality = recombined
     requires = [
+        Requires("there are channels, as a convolution demands", lambda c, o: c >= 1 and o >= 1),
         Requires(
             "the padding leaves the convolution's own padding not negative",
             lambda padding, dilation, kh, kw: padding[0] <= dilation[0] * (kh - 1) and padding[1] <= dilation[1] * (kw - 1),
-        )
+        ),
     ]
     trainable = True
 

@@ -115,6 +115,40 @@ class ConvolutionDistributesOverChannels(Rule):
         return F.conv2d(torch.cat((x, y), 1), torch.cat((v, w), 1), None, stride, padding, dilation)
 
 
+class FirstChannelsOfConvolutionExchange(Rule):
+    """The first two of three parts of the channels may change places, if those of the kernels do."""
+
+    source = "sums over input channels may be taken in any order; TASO"
+    equality = recombined
+    trainable = True
+
+    def pattern(x: Float[Tensor, "n c h w"], y: Float[Tensor, "n d h w"], z: Float[Tensor, "n e h w"], u: Float[Tensor, "o c kh kw"],
+                v: Float[Tensor, "o d kh kw"], w: Float[Tensor, "o e kh kw"], stride: Pair, padding: Pair, dilation: Pair):  # fmt: skip
+        inputs = torch.cat((x, torch.cat((y, z), 1)), 1)
+        return F.conv2d(inputs, torch.cat((u, torch.cat((v, w), 1)), 1), None, stride, padding, dilation)
+
+    def replacement(x, y, z, u, v, w, stride, padding, dilation):
+        inputs = torch.cat((y, torch.cat((x, z), 1)), 1)
+        return F.conv2d(inputs, torch.cat((v, torch.cat((u, w), 1)), 1), None, stride, padding, dilation)
+
+
+class LastChannelsOfConvolutionExchange(Rule):
+    """The last two of three parts of the channels may change places, if those of the kernels do."""
+
+    source = "sums over input channels may be taken in any order; TASO"
+    equality = recombined
+    trainable = True
+
+    def pattern(x: Float[Tensor, "n c h w"], y: Float[Tensor, "n d h w"], z: Float[Tensor, "n e h w"], u: Float[Tensor, "o c kh kw"],
+                v: Float[Tensor, "o d kh kw"], w: Float[Tensor, "o e kh kw"], stride: Pair, padding: Pair, dilation: Pair):  # fmt: skip
+        inputs = torch.cat((x, torch.cat((y, z), 1)), 1)
+        return F.conv2d(inputs, torch.cat((u, torch.cat((v, w), 1)), 1), None, stride, padding, dilation)
+
+    def replacement(x, y, z, u, v, w, stride, padding, dilation):
+        inputs = torch.cat((x, torch.cat((z, y), 1)), 1)
+        return F.conv2d(inputs, torch.cat((u, torch.cat((w, v), 1)), 1), None, stride, padding, dilation)
+
+
 class ConvolutionOfConcatenatedChannels(Rule):
     """A convolution of inputs stacked along the channels is the sum of convolutions by the two parts of the kernels."""
 
@@ -260,6 +294,7 @@ class IdentityBesideConvolution(Rule):
 
     source = "Ding et al. 2021 (RepVGG), section 3.3"
     equality = recombined
+    requires = [Requires("the image is not empty", lambda h, w: h >= 1 and w >= 1)]
 
     def pattern(x: Float[Tensor, "n c h w"], w: Weight[Float[Tensor, "c c kh kw"]], b: Weight[Float[Tensor, "c"]],
                 padding: Pair, dilation: Pair, groups: int):  # fmt: skip

@@ -248,6 +248,7 @@ class GroupNormOfSingleChannelsIsInstanceNorm(Rule):
     equality = wider
     requires = [
         Requires("every channel is its own group", lambda groups, c: groups == c),
+        Requires("there is a sample, as an instance norm demands", lambda n: n >= 1),
         Requires("there is more than one position, as an instance norm demands", lambda h, w: h * w >= 2),
     ]
     trainable = True

@@ -108,7 +108,7 @@ def samples(rule: type[Rule], most: int, seed: int = 0) -> Iterator[Sample]:
 def sample(rule: type[Rule], case: Case, seed: int = 0) -> Sample | None:
     """An instance of the case at which torch takes the pattern."""
     traced = trace_case(rule, case)
-    return next(_instances(rule, traced, traced.facts, seed), None)
+    return next(instances(rule, traced, seed=seed), None)
 
 
 def breaking(rule: type[Rule], condition: Requires, case: Case, seed: int) -> Iterator[Sample]:
@@ -118,13 +118,14 @@ def breaking(rule: type[Rule], condition: Requires, case: Case, seed: int) -> It
     if speaks_of_sizes(rule, condition):
         facts.append(negate(size_condition(rule, condition, case)))
     if not any(fact is False for fact in facts):
-        yield from _instances(rule, traced, facts, seed, condition)
+        yield from instances(rule, traced, facts, seed, condition)
 
 
-def _instances(
-    rule: type[Rule], traced: TracedCase, facts: Sequence[Truth], seed: int, without: Requires | None = None
+def instances(
+    rule: type[Rule], traced: TracedCase, facts: Sequence[Truth] = (), seed: int = 0, without: Requires | None = None
 ) -> Iterator[Sample]:
-    for position, numbers in enumerate(assignments(traced, facts, seed)):
+    """Instances of the case under its facts (or these), those at which torch takes the pattern; with `without`, all that break it."""
+    for position, numbers in enumerate(assignments(traced, facts or traced.facts, seed)):
         generator = torch.Generator().manual_seed(seed + position)
         arguments = values_for(rule, traced, numbers, generator, without)
         if arguments is not None:
