@@ -34,10 +34,10 @@ def multiply(left: Value, right: Value) -> Value:
     result: dict[Product, Fraction] = {}
     for p, a in left.terms.items():
         for q, b in right.terms.items():
-            one = p.renamed() if set(p.bound) & q.free else p
-            if set(q.bound) & (set(one.bound) | one.mentioned):
+            apart = p.renamed() if set(p.bound) & q.free else p
+            if set(q.bound) & (set(apart.bound) | apart.mentioned):
                 q = q.renamed()
-            joined = assemble((*one.bound, *q.bound), [*one.guards, *q.guards], [*one.factors, *q.factors])
+            joined = assemble((*apart.bound, *q.bound), [*apart.guards, *q.guards], [*apart.factors, *q.factors])
             accumulate(result, joined, a * b)
     return Value(result)
 

@@ -34,7 +34,7 @@ from verifier.proof.terms import Value
 from verifier.proof.unfold import Unfolded
 from verifier.sizes import evaluator
 
-PROVED, REFUTED, UNDECIDED, VACUOUS = "proved", "refuted", "undecided", "vacuous"
+PROVED, UNDECIDED, VACUOUS = "proved", "undecided", "vacuous"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class NormalForms:
 
 @dataclass(frozen=True)
 class Proof:
-    """What the proof for all shapes came to: `status` is proved, refuted, undecided or vacuous.
+    """What the proof for all shapes came to: `status` is proved, undecided or vacuous.
 
     `scope` says what is assumed; `reason` why it is undecided; `unmatched` the smallest terms left over.
     """
@@ -276,4 +276,4 @@ def _owed(owed: Iterable[Truth], sizes: dict[Atom, Dim], knowledge: Knowledge) -
     return ""
 
 
-__all__ = ["PROVED", "REFUTED", "UNDECIDED", "VACUOUS", "Formula", "Index", "NormalForms", "Proof", "prove", "prove_elements"]
+__all__ = ["PROVED", "UNDECIDED", "VACUOUS", "Formula", "Index", "NormalForms", "Proof", "prove", "prove_elements"]
