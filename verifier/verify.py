@@ -10,6 +10,7 @@ from typing import Any
 from rewrites.cases import TracedCase
 from rewrites.rule import Rule
 from verifier import forms
+from verifier.backward import gradients_proved
 from verifier.comparing import CHANGES, Kind, Standard
 from verifier.conditions import impossible
 from verifier.gradients import TAIL as GRADIENT_TAIL
@@ -243,6 +244,7 @@ def _proved(work: Verification, space: Space) -> Verdict:
     work.proof = proofs.text
     if proofs.proved:
         work.part("proof for all sizes", "proved", since)
+        _prove_gradients(work, space)
         work.scope = "; ".join([*proofs.scope, *_ranks(work.rule), *sorted(work.report.limits)])
         return work.verdict(Status.PROVED)
     work.part("proof for all sizes", proofs.reason, since)
@@ -253,6 +255,17 @@ def _proved(work: Verification, space: Space) -> Verdict:
     if proofs.real and work.rule.equality.bitwise:
         work.scope = f"equal over the reals for all sizes; bit for bit at {work.scope}"
     return work.verdict(Status.TESTED, proofs.reason)
+
+
+def _prove_gradients(work: Verification, space: Space) -> None:
+    if not work.gradients.startswith("equal on"):
+        return
+    since = time.monotonic()
+    if gradients_proved(work.rule, {ground.case: ground for ground in space.grounds}, work.deadline):
+        work.gradients = f"proved equal for all sizes, over the reals, and {work.gradients}"
+        work.part("proof of the gradients", "proved", since)
+    else:
+        work.part("proof of the gradients", "not found", since)
 
 
 def _ranks(rule: type[Rule]) -> list[str]:
