@@ -86,6 +86,15 @@ def _call_names(interface: Interface) -> list[str]:
     return names
 
 
+def check_sizes(tensor: torch.Tensor, name: str, expected: Sequence[int]) -> None:
+    """Emitted modules call this on their inputs: a graph that was captured for one size would go wrong silently on another.
+
+    Raises: ValueError naming the input when its shape is another one.
+    """
+    if tuple(tensor.shape) != tuple(expected):
+        raise ValueError(f"input {name}: must be {list(expected)}, as captured, got {list(tensor.shape)}")
+
+
 class _Emission:
     """One graph on its way to an fx module."""
 
@@ -110,6 +119,7 @@ class _Emission:
         device = None if first is None else self.fx.call_function(getattr, (first, "device"))
         self.recording = Recording(self.fx, device, self.hints)
         self.sizes()
+        self.check_inputs()
         for node in self.graph.topological_order():
             operator = self.graph.operator(node)
             if isinstance(operator, (Input, Constant)):
@@ -169,6 +179,16 @@ class _Emission:
                 if factor != 1:
                     size = self.fx.call_function(python_operator.floordiv, (size, factor))
                 self.recording.symbols[symbol] = size
+
+    def check_inputs(self) -> None:
+        """Calls that refuse inputs of other sizes than those the graph was captured for."""
+        for entry in self.interface.arguments:
+            if isinstance(entry, Position):
+                recorded = self.known[Value(self.graph.inputs[entry.index])]
+                expected = tuple(self.recording.size(dim) for dim in recorded.sizes)
+                self.fx.call_function(
+                    check_sizes, (recorded.node, self.graph.operator(self.graph.inputs[entry.index]).attributes["name"], expected)
+                )
 
     def apply(self, node: int, operator: Operator) -> None:
         operands = [None if operand is None else self.known[operand] for operand in self.graph.operands(node)]
@@ -287,4 +307,4 @@ def place_tensor(module: torch.nn.Module, name: str, tensor: torch.Tensor, persi
         module.register_buffer(last, tensor, persistent=persistent)
 
 
-__all__ = ["EmitError", "example_shape", "example_tensor", "place_tensor", "to_exported_program", "to_module"]
+__all__ = ["EmitError", "check_sizes", "example_shape", "example_tensor", "place_tensor", "to_exported_program", "to_module"]

@@ -212,3 +212,18 @@ def test_float64_evaluation_is_float64_throughout() -> None:
     assert found.dtype == torch.float64 and (found - exact).abs().max() < 1e-14
     assert torch.get_default_dtype() == torch.float32
     assert_same(module(x), evaluate(graph, [x])[0])
+
+
+def test_emitted_modules_refuse_other_sizes_than_captured() -> None:
+    class Cut(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return x[:, : x.shape[1]] + y.sum()
+
+    emitted = to_module(capture(Cut(), (torch.randn(2, 3), torch.randn(2))))
+    with pytest.raises(ValueError, match=r"input x: must be \[2, 3\], as captured, got \[2, 5\]"):
+        emitted(torch.randn(2, 5), torch.randn(2))
+    rows = Dim("rows", min=2)
+    emitted = to_module(capture(Cut(), (torch.randn(2, 3), torch.randn(2)), ({0: rows}, {0: rows})))
+    emitted(torch.randn(4, 3), torch.randn(4))
+    with pytest.raises(ValueError, match=r"input y: must be \[4\], as captured, got \[3\]"):
+        emitted(torch.randn(4, 3), torch.randn(3))
