@@ -53,8 +53,9 @@ def targets_of(specs: Sequence[str]) -> list[Target]:
     found = []
     for spec in specs:
         file, _, name = spec.partition("::")
-        for rule in load_rules(spec):
-            found.append(Target(rule, spec if "," in name else f"{file}::{rule.__name__}"))
+        rules = load_rules(spec)
+        pair = "," in name and len(rules) == 1
+        found += [Target(rule, spec if pair else f"{file}::{rule.__name__}") for rule in rules]
     return found
 
 

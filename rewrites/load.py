@@ -22,7 +22,7 @@ class RuleFileError(ValueError):
 
 
 def load_rules(spec: str) -> list[type[Rule]]:
-    """The rules of `FILE` in the file's order, or the one of `FILE::RULE`.
+    """The rules of `FILE` in the file's order, or those named: `FILE::RULE` or `FILE::RULE,RULE`.
 
     FILE is a Python file with `Rule` classes, with pairs given to torch.compile's `register_replacement`, or with tuples
     `(pattern, replacement, example_inputs)` at its top level; or a TASO collection (`.json`), whose rules go by `Taso17` or `17`.
@@ -38,11 +38,13 @@ def load_rules(spec: str) -> list[type[Rule]]:
             rules = load_taso(path)
         except TasoError as error:
             raise RuleFileError(str(error)) from error
-        return rules if not separator else [_named(file, name.removeprefix("Taso"), {r.__name__.removeprefix("Taso"): r for r in rules})]
+        numbered = {rule.__name__.removeprefix("Taso"): rule for rule in rules}
+        return rules if not separator else [_named(file, part.strip().removeprefix("Taso"), numbered) for part in name.split(",")]
     if path.suffix != ".py":
         raise RuleFileError(f"{file}: rules are read from .py and .json files")
     module, registered = _run(path)
-    if separator and "," in name:
+    names = [part.strip() for part in name.split(",")]
+    if len(names) > 1 and not all(_is_rule(vars(module).get(part)) for part in names):
         return [_from_functions(file, name, module)]
     rules = _rules_of(file, module, registered)
     if not separator:
@@ -50,7 +52,8 @@ def load_rules(spec: str) -> list[type[Rule]]:
             raise RuleFileError(f"{file}: holds no class derived from rewrites.Rule and no pair of functions")
         return rules
     imported = {key: value for key, value in vars(module).items() if _is_rule(value)}
-    return [_named(file, name, imported | {rule.__name__: rule for rule in rules})]
+    known = imported | {rule.__name__: rule for rule in rules}
+    return [_named(file, part, known) for part in names]
 
 
 def _is_rule(value: Any) -> bool:
@@ -166,6 +169,8 @@ def _from_functions(file: str, names: str, module: ModuleType) -> type[Rule]:
     for part in parts:
         if not callable(getattr(module, part, None)):
             raise RuleFileError(f"{file}: has no function {part}")
+        if _is_rule(getattr(module, part)):
+            raise RuleFileError(f"{file}: {names} must be two functions or rules alone, got the rule {part}")
     pattern, replacement = (getattr(module, part) for part in parts)
     body = {
         "__doc__": f"What {parts[0]} computes, {parts[1]} computes.",

@@ -130,7 +130,7 @@ class Ground:
         signature = self.rule.signature()
         attributes = [s.name for v in signature.variables if isinstance(v, IntegerVariable) for s in v.symbols]
         stars = [s.name for _, dims in self.case.stars for dim in dims if not isinstance(dim, int) for s in sorted(dim.symbols, key=str)]
-        return SizeModel([*signature.symbols, *stars], attributes, self.facts)
+        return SizeModel([*signature.symbols, *stars], attributes, self.facts, landmarks(self.rule))
 
     @cached_property
     def pool(self) -> list[Assignment]:
@@ -138,7 +138,7 @@ class Ground:
         found = self.model.pool(self.seed)
         if isinstance(self.trace, TracedCase) and self.trace.narrowed:
             facts = [fact for fact in self.facts if fact not in self.trace.narrowed]
-            wider = SizeModel(self.model.names, self.model.attributes, facts).pool(self.seed + 1, count=12)
+            wider = SizeModel(self.model.names, self.model.attributes, facts, landmarks(self.rule)).pool(self.seed + 1, count=12)
             found = sorted([*found, *(sizes for sizes in wider if sizes not in found)], key=self.model.weight)
         return found
 
@@ -160,6 +160,20 @@ class Ground:
             elements += count
             shapes[variable.name] = tuple(shape)
         return shapes if elements <= most else None
+
+
+def landmarks(rule: type[Rule]) -> list[int]:
+    """Whole numbers from 4 to 1024 in the code of both sides: sizes next to them may matter."""
+    found: set[int] = set()
+    pending: list[Any] = [getattr(side, "__code__", None) for side in (rule.pattern, rule.replacement)]
+    while pending:
+        code = pending.pop()
+        for constant in getattr(code, "co_consts", ()):
+            numbers = constant if isinstance(constant, tuple) else (constant,)
+            found |= {n for n in numbers if type(n) is int and 4 <= n <= 1024}
+            if hasattr(constant, "co_consts"):
+                pending.append(constant)
+    return sorted(found)
 
 
 class Space:
@@ -241,8 +255,9 @@ class Space:
     @cached_property
     def models(self) -> list[dict[str, float]]:
         """Joint values of the names in the conditions, found by Z3 and kept when each condition accepts them."""
-        whole = {v.name for v in self.signature.tensors if kind_of(allowed_dtypes(v)[0]) == "int"} | set(self.signature.symbols)
-        ranges = {v.name: _range(allowed_dtypes(v)) for v in self.signature.tensors if v.name in whole}
+        tensors = self.signature.tensors
+        ranges = {v.name: _range(allowed_dtypes(v)) for v in tensors if kind_of(allowed_dtypes(v)[0]) == "int"}
+        whole = set(ranges) | (set(self.signature.symbols) - {v.name for v in tensors})
         return conditions.models(self.value_conditions, whole, ranges, random.Random(self.seed))
 
     def modelled(self, instance: Instance, source: random.Random) -> Instance:

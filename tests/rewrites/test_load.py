@@ -73,6 +73,12 @@ def test_one_rule_is_named(write):
     assert refused(f"{file}::Third") == f"{file}: has no rule Third; it has Second, First"
 
 
+def test_several_rules_are_named(write):
+    file = write(RULES + "\n\ndef function(x):\n    return x\n")
+    assert names(load_rules(f"{file}::First, Second")) == ["First", "Second"]
+    assert "must be two functions or rules alone, got the rule First" in refused(f"{file}::First,function")
+
+
 def test_rules_imported_from_elsewhere_are_not_the_files_own(write):
     write(RULES, "others.py")
     file = write("from others import First\n" + RULES.replace("class First", "class Third"))
