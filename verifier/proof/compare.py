@@ -7,7 +7,7 @@ is zero when Σ coefficient · [guards] is zero at every point. A map counts onl
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -19,15 +19,17 @@ from operators.expressions import (
     Expression,
     Formula,
     Truth,
+    all_of,
+    any_of,
     divide_exactly,
     equal,
     substitute,
     substitute_formula,
 )  # fmt: skip
 from verifier.proof.binders import Binder
-from verifier.proof.guards import Bounds, bounds_of, index_parts, simplified
+from verifier.proof.guards import Bounds, bounds_of, conjuncts, index_parts, simplified
 from verifier.proof.knowledge import Index, SplitNeeded, current
-from verifier.proof.matching import Map, equations_between, solutions
+from verifier.proof.matching import Map, equations_between, limit_solutions, solutions
 from verifier.proof.readable import map_text
 from verifier.proof.reductions import Alternative, Largest
 from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value, sorted_factors
@@ -177,38 +179,33 @@ class Comparison_:
 
     def _covered(self, one: Alternative, whole: Largest, guards: Guards) -> bool:
         a = one.apart()
-        where: list[Truth] = []
+        return any(self._covered_by(a, whole, guards, at_limits) for at_limits in (False, True))
+
+    def _covered_by(self, a: Alternative, whole: Largest, guards: Guards, at_limits: bool) -> bool:
+        """The value is among the whole's wherever a's guards hold: by one choice of indices, or by several in turn."""
+        ways: list[Truth] = []
         for b in whole.alternatives:
             other = b.apart()
-            for found in self._choices(a, other):
-                moved = [substitute_formula(g, found) for g in other.guards]
-                if any(g is False for g in moved):
+            for found in self._choices(a, other, at_limits):
+                moved = all_of(*(substitute_formula(g, found) for g in other.guards))
+                if moved is False:
                     continue
-                kept = [g for g in moved if g is not True]
-                given = a.guards | guards | frozenset(g for g in kept if isinstance(g, Formula))
+                given = a.guards | guards | frozenset(part for part in conjuncts(moved) if isinstance(part, Formula))
                 if self.equal(a.value, other.value.replaced(found), given):
-                    if not kept or all(current().proves(g, a.guards | guards) for g in kept):
+                    if moved is True or current().proves(moved, a.guards | guards, linear=True):
                         return True
-                    where.append(_all(kept))
-        from operators.expressions import any_of
+                    ways.append(moved)
+        return bool(ways) and current().proves(any_of(*ways), a.guards | guards)
 
-        return len(where) > 1 and current().proves(any_of(*where), a.guards | guards)
-
-    def _choices(self, a: Alternative, other: Alternative) -> Iterator[dict[Atom, Dim]]:
+    def _choices(self, a: Alternative, other: Alternative, at_limits: bool) -> Iterator[dict[Atom, Dim]]:
         """Choices of the other alternative's indices, as expressions in a's, under which the values may be equal."""
         if not other.bound:
-            yield {}
+            yield from () if at_limits else ({},)
             return
         lead = Product(a.bound, a.guards, sorted_factors({Function("value", (a.value,), lambda v: v): 1}))
         moved = Product(other.bound, other.guards, sorted_factors({Function("value", (other.value,), lambda v: v): 1}))
         equations = [e for x, y in zip(lead.factors, moved.factors, strict=True) for e in equations_between(x[0], y[0])]
-        yield from solutions(equations, lead, moved, bijective=False)
-
-
-def _all(formulas: Iterable[Truth]) -> Truth:
-    from operators.expressions import all_of
-
-    return all_of(*formulas)
+        yield from limit_solutions(equations, moved) if at_limits else solutions(equations, lead, moved, bijective=False)
 
 
 def missing_split(unmatched: list[tuple[Product, Fraction]]) -> SplitNeeded | None:

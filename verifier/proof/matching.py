@@ -86,12 +86,46 @@ def solutions(equations: Sequence[Equation], lead: Product, other: Product, bije
     candidates: list[Dim] = [Expression.of(index) for index in lead.bound if index not in used or not bijective]
     if not bijective:
         candidates += _lowest(open_indices, other)
-    for count, choice in enumerate(itertools.permutations(candidates, len(open_indices))):
-        if count >= 24:
-            return
+    choices = dict.fromkeys(itertools.islice(itertools.permutations(candidates, len(open_indices)), 24))
+    for choice in choices:
         step: Map = dict(zip(open_indices, choice, strict=True))
         full: Map = {index: substitute(dim, step) for index, dim in found.items()} | step
         yield from _checked(full, lead, other, bijective)
+
+
+def limit_solutions(equations: Sequence[Equation], other: Product) -> Iterator[Map]:
+    """Maps of other's bound indices that solve the equations with some indices at the limits of their ranges."""
+    residuals = [theirs - mine for mine, theirs in equations]
+    for found in itertools.islice(_at_limits([r for r in residuals if isinstance(r, Expression)], other), 100):
+        if not any(isinstance(dim, Expression) and dim.symbols & set(other.bound) for dim in found.values()):
+            yield found
+
+
+def _at_limits(residuals: list[Expression], other: Product) -> Iterator[Map]:
+    """Solutions in which some indices are at a limit of their range and the others follow from the equations."""
+    unknowns = set(other.bound)
+    found = _solve(residuals, unknowns)
+    open_indices = [index for index in other.bound if index not in found]
+    if not open_indices:
+        yield found
+        return
+    together = [index for index in open_indices if any(len(r.symbols & unknowns) > 1 and index in r.symbols for r in residuals)]
+    first = [r for r in residuals if together and together[0] in r.symbols]
+    for index in [i for i in together if any(i in r.symbols for r in first)] or open_indices[:1]:
+        for limit in _limits(index, other, unknowns):
+            yield from _at_limits([*residuals, Expression.of(index) - limit], other)
+
+
+def _limits(index: Index, product: Product, unknowns: set[Index]) -> list[Dim]:
+    """What the guards say of the index alone: its least and greatest values."""
+    found: list[Dim] = []
+    for guard in sorted(product.guards, key=str):
+        linear = _linear_in(guard.expression, index) if isinstance(guard, Comparison) else None
+        if linear is not None and isinstance(linear[0], int) and abs(linear[0]) == 1:
+            rest = linear[1]
+            if not isinstance(rest, Expression) or not rest.symbols & unknowns:
+                found.append(-rest if linear[0] == 1 else rest)
+    return list(dict.fromkeys(found))
 
 
 def _lowest(indices: list[Index], other: Product) -> list[Dim]:
