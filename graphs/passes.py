@@ -169,7 +169,7 @@ def _elements(shape: Any) -> int:
 def _fold(graph: Graph, node: int, names: set[str]) -> int:
     """Put constants in the place of every output of a constant node."""
     values = wide_values(graph, node)
-    first = min(names, default="constant")
+    largest = min(names, key=lambda name: (-graph.constants[name].numel(), name), default="constant")
     trained = any(isinstance(graph.constants[name], torch.nn.Parameter) for name in names)
     made = 0
     for output, kind in enumerate(graph.types(node)):
@@ -179,7 +179,7 @@ def _fold(graph: Graph, node: int, names: set[str]) -> int:
         if trained and tensor.is_floating_point():
             needs = any(graph.constants[name].requires_grad for name in names)
             tensor = torch.nn.Parameter(tensor, requires_grad=needs)
-        graph.replace_uses(Value(node, output), graph.constant(fresh_name(graph, f"{first}_folded"), tensor))
+        graph.replace_uses(Value(node, output), graph.constant(fresh_name(graph, f"{largest}_folded"), tensor))
         made += 1
     return made
 

@@ -188,3 +188,9 @@ def test_opaque_operators_that_may_draw_are_never_merged() -> None:
     graph = graph_of(forward, x=torch.randn(1, 16, 8))
     simplify(graph)
     assert run_module(graph, torch.randn(1, 16, 8)).abs().max() > 0
+
+
+def test_a_folded_constant_is_named_after_the_largest_that_it_comes_from() -> None:
+    graph = graph_of(lambda x, small, large: x @ (large * small), torch.ones(3), torch.randn(3, 3))
+    fold_constants(graph)
+    assert set(graph.constants) == {"weights.1_folded"}
