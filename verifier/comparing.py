@@ -9,7 +9,7 @@ not show much larger than float64 is no rounding. Where every intermediate is a 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from operators.operator import operator_for
 from rewrites.rule import Change, Equality
 from verifier.instances import Instance
 from verifier.running import Call, Outcome, record, run
@@ -240,7 +241,7 @@ class Judgement:
     def judge(self, a: torch.Tensor, b: torch.Tensor, off: torch.Tensor, output: int | None = None) -> tuple[Kind, torch.Tensor]:
         """The kind of a difference between finite elements, and the elements that show it."""
         distance = (a.double() - b.double()).abs()
-        beyond = off & (distance > self.bound(a.dtype))
+        beyond = off & (distance > self.bounds(a))
         if bool(beyond.any()) and not self.shrinks_with_precision(float(distance[beyond].max()), a.dtype):
             if not self.inputs_finite:
                 tame = self.tamed(output)
@@ -315,9 +316,34 @@ class Judgement:
         unit = max(torch.finfo(t.dtype).eps for t in floating) / 2 if floating else torch.finfo(dtype).eps / 2
         return unit * roundings * (largest + self.sensitivity())
 
+    def bounds(self, output: torch.Tensor) -> torch.Tensor | float:
+        """The bound of each output element where every call is pointwise on tensors of the output's shape, else the one of all elements."""
+        floating = [t for t in self.tensors if t.is_floating_point()]
+        alike = output.numel() > 1 and all(t.shape == output.shape or t.numel() == 1 for t in self.tensors)
+        if not alike or not all(map(_is_pointwise, self.calls)) or all(_whole(t) for t in floating):
+            return self.bound(output.dtype)
+        largest = torch.zeros(output.shape, dtype=torch.float64)
+        for tensor in floating:
+            largest = torch.maximum(largest, torch.where(tensor.isfinite(), tensor.double().abs(), 0.0).expand(output.shape))
+        unit = max(torch.finfo(t.dtype).eps for t in floating) / 2
+        return unit * 2 * (2 + len(self.calls)) * (largest + self.reactions(output))
+
+    def reactions(self, output: torch.Tensor) -> torch.Tensor:
+        """How strongly each element of an output of this shape reacts to relative changes of the inputs (measured)."""
+        worst = torch.zeros(output.shape, dtype=torch.float64)
+        for base, moved, step in self.moves():
+            for a, b in zip(base.outputs, moved.outputs, strict=False):
+                if isinstance(a, torch.Tensor) and a.shape == output.shape and a.is_floating_point():
+                    gap = (a.detach().double() - b.detach().double()).abs() / step
+                    worst = torch.maximum(worst, torch.where(gap.isfinite(), gap, 0.0))
+        return worst
+
     def sensitivity(self) -> float:
         """The largest change of an output per relative change of the inputs, over both sides and three random directions."""
-        worst = 0.0
+        return max((_distance(base.outputs, moved.outputs) / step for base, moved, step in self.moves()), default=0.0)
+
+    def moves(self) -> Iterator[tuple[Outcome, Outcome, float]]:
+        """Outcomes of each side on the inputs and on the inputs changed by a relative step in a random direction."""
         generator = torch.Generator().manual_seed(self.instance.seed)
         for function in (self.instance.rule.pattern, self.instance.rule.replacement):
             base = run(function, self.instance.arguments(), self.instance.seed)
@@ -330,8 +356,7 @@ class Judgement:
                     arguments.append(value)
                 moved = run(function, arguments, self.instance.seed)
                 if step and moved.error is None and base.error is None:
-                    worst = max(worst, _distance(base.outputs, moved.outputs) / step)
-        return worst
+                    yield base, moved, step
 
     def shrinks_with_precision(self, distance: float, dtype: torch.dtype) -> bool:
         """In float32 the sides lie so much further apart that the distance in float64 is rounding."""
@@ -352,6 +377,14 @@ _PARTIAL = {
 }  # fmt: skip
 
 _UNDERFLOWING = {"exp", "exp2", "mul", "rmul", "div", "true_divide", "truediv", "pow", "square", "reciprocal", "sigmoid"}
+
+
+def _is_pointwise(call: Call) -> bool:
+    declared = operator_for(call.function)
+    return bool(getattr(declared, "pointwise", False)) or call.name.rpartition(".")[2] in _FILLING
+
+
+_FILLING = {"zeros_like", "ones_like", "full_like", "clamp_min", "clamp_max", "clone", "detach", "to"}
 
 
 def _has_zero(value: Any) -> bool:

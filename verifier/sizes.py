@@ -22,7 +22,7 @@ from operators.expressions import (
 
 Assignment = dict[str, int]
 
-DIMS = (2, 1, 3, 2, 0, 1, 5, 4, 3, 7, 6, 8)
+DIMS = (2, 1, 3, 2, 0, 1, 5, 4, 3, 7, 6, 8, 2, 3, 13, 17)
 """Sizes that are drawn: one, two, primes, composites, nothing."""
 ATTRIBUTES = (1, 2, 0, 1, 3, 2, -1, 4, 5, -2)
 """Integer attributes that are drawn, a little past what is usual."""
@@ -86,9 +86,13 @@ def flattened(facts: Iterable[Truth]) -> list[Truth]:
 
 
 class SizeModel:
-    """The assignments of integers to `names` that satisfy `facts`; `attributes` are the names that are no dims."""
+    """The assignments of integers to `names` that satisfy `facts`; `attributes` are the names that are no dims.
 
-    def __init__(self, names: Sequence[str], attributes: Iterable[str], facts: Iterable[Truth]) -> None:
+    `landmarks` are numbers that the rule mentions: dims are drawn around them as well.
+    """
+
+    def __init__(self, names: Sequence[str], attributes: Iterable[str], facts: Iterable[Truth], landmarks: Iterable[int] = ()) -> None:
+        self.dims = DIMS + tuple(number + step for number in landmarks for step in (0, 1, -1))
         self.facts = flattened(facts)
         mentioned = {symbol.name for fact in self.facts for symbol in formula_symbols(fact)}
         self.names = list(dict.fromkeys([*names, *sorted(mentioned)]))
@@ -106,7 +110,7 @@ class SizeModel:
         pick = source.choice((1, 2, 3)) if few else None
         values: Assignment = {}
         for name in self.names:
-            drawn = source.choice(ATTRIBUTES if name in self.attributes else DIMS)
+            drawn = source.choice(ATTRIBUTES if name in self.attributes else self.dims)
             values[name] = pick if pick is not None and name not in self.attributes else drawn
         for name, solve in self._repairs:
             try:
@@ -162,7 +166,7 @@ class SizeModel:
                 solver.push()
                 for name in source.sample(self.names, len(self.names)):
                     solver.push()
-                    solver.add(unknowns[name] == source.choice(ATTRIBUTES if name in self.attributes else DIMS))
+                    solver.add(unknowns[name] == source.choice(ATTRIBUTES if name in self.attributes else self.dims))
                     if solver.check() != z3.sat:
                         solver.pop()
                 if solver.check() == z3.sat:

@@ -96,7 +96,9 @@ def _floats(kind: str, count: int, dtype: torch.dtype, generator: torch.Generato
     if kind == DISTINCT:
         return (torch.randperm(count, generator=generator) - count // 2).to(dtype)
     if kind == TIES:
-        return torch.randint(0, 2, (count,), generator=generator).to(dtype)
+        halves = bool(torch.randint(0, 2, (), generator=generator))
+        low, high, step = (-5, 6, 0.5) if halves else (0, 2, 1.0)
+        return (torch.randint(low, high, (count,), generator=generator) * step).to(dtype)
     if kind == ORDINARY:
         spread = (0.25, 1.0, 4.0)[int(torch.randint(0, 3, (), generator=generator))]
         return (torch.randn(count, generator=generator, dtype=torch.float32) * spread).to(dtype)
