@@ -45,6 +45,8 @@ def special_numbers(dtype: torch.dtype, extreme: bool = False) -> list[float]:
         1.0,
         -1.0,
         0.5,
+        -1.5,
+        2.5,
         -2.0,
         3.0,
         89.0,
