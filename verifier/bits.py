@@ -8,6 +8,7 @@ Where PyTorch leaves the choice between −0 and +0 to the kernel (maximum, mini
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +45,8 @@ class BitAlgebra:
     axioms: list[Any] = field(default_factory=list)
     partial: list[Any] = field(default_factory=list)
     """What must hold for torch to compute at all (a divisor that is not zero)."""
+    deadline: float = math.inf
+    """When to stop looking for words that are the same."""
     seen: list[Word] = field(default_factory=list)
     """Words computed so far, each different from the others."""
 
@@ -100,7 +103,7 @@ class BitAlgebra:
         """An earlier word that is the same bit for bit, or the word itself: what both sides share need not be compared again."""
         if word.weak or isinstance(word.term, (int, float)):
             return word
-        for known in self.seen:
+        for known in self.seen if time.monotonic() < self.deadline else ():
             if known.kind == word.kind and known.term.sort() == word.term.sort():
                 if known.term.eq(word.term):
                     return known
@@ -366,10 +369,10 @@ def prove_bits(traced: TracedCase, equality: Equality, dtype: str, milliseconds:
     """
     import z3
 
-    algebra = BitAlgebra(dtype)
+    algebra = BitAlgebra(dtype, deadline=time.monotonic() + milliseconds / 1000)
     left, right = side_words(traced.pattern, algebra), side_words(traced.replacement, algebra)
     required = len(algebra.partial)
-    side_words(traced.pattern, probe := BitAlgebra(dtype))
+    side_words(traced.pattern, probe := BitAlgebra(dtype, deadline=0.0))
     from_pattern = algebra.partial[: len(probe.partial)]
     for a, b in zip(left, right, strict=True):
         if a.kind != b.kind:
