@@ -75,9 +75,7 @@ def _assignments(names: Sequence[Symbol], limit: int, facts: Sequence[Truth]) ->
             continue
 
 
-def _differs(
-    left: Graph, right: Graph, sizes: dict[Atom, Dim], bounds: Sequence[Bound], owed: Sequence[Truth], seconds: float
-) -> str:
+def _differs(left: Graph, right: Graph, sizes: dict[Atom, Dim], bounds: Sequence[Bound], owed: Sequence[Truth], seconds: float) -> str:
     where = ", ".join(f"{name} = {value}" for name, value in sizes.items())
     if not all(substitute_formula(condition, sizes) is True for condition in owed if isinstance(condition, Formula)):
         return f"the right side is not well-formed at {where}"

@@ -145,7 +145,7 @@ class _Attempts:
                 forms.append(form)
                 if not proved:
                     return Proof(UNDECIDED, 0.0, reason="terms are left that cancel nowhere", unmatched=unmatched, forms=tuple(forms))
-        except (OutOfTime, NotImplementedError, TooManyDigits) as error:
+        except (OutOfTime, NotImplementedError, TooManyDigits, RecursionError) as error:
             return Proof(UNDECIDED, 0.0, reason=str(error), forms=tuple(forms))
         if partial:
             return Proof(UNDECIDED, 0.0, reason="a quotient is not defined over an empty range", forms=tuple(forms))

@@ -265,7 +265,10 @@ class Value:
             return Value({Product((), frozenset(), ((item, 1),)): Fraction(1)})
         if isinstance(item, Product):
             return Value({item: Fraction(1)})
-        number = Fraction(str(item)) if isinstance(item, float) else Fraction(item)
+        try:
+            number = Fraction(str(item)) if isinstance(item, float) else Fraction(item)
+        except (TypeError, ValueError) as error:
+            raise NotImplementedError(f"{item!r} is not a real number") from error
         return Value({ONE: number} if number else {})
 
     @cached_property

@@ -9,6 +9,7 @@ from typing import Any
 from graphs.graph import Graph
 from graphs.graph import Value as Edge
 from operators.expressions import Atom, Dim, Expression, Formula, at_least_zero, plain
+from operators.meaning import constant
 from operators.operator import Operator, TensorType, kind_of
 from operators.sources import Constant, Input
 from verifier.proof.facts import with_sizes
@@ -90,7 +91,7 @@ class Unfolded:
     def _constant(self, operator: Constant, type: TensorType) -> Tensor:
         tensor = self.graph.constants[operator.name]
         if tensor.numel() == 1:
-            return Tensor(type, lambda index: Value.of(tensor.item()))
+            return Tensor(type, lambda index: _as_value(constant(tensor.item())))
         content = hashlib.sha256(tensor.detach().cpu().contiguous().numpy().tobytes()).hexdigest()[:16]
         return variable(f"constant·{type}·{content}", type.shape, type.dtype)
 
