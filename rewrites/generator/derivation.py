@@ -1,5 +1,6 @@
 """What kept equations derive: an e-graph over the candidates' terms (equality saturation at bounded depth).
 
+An equation is applied only where both sides have one shape: a law found for parts of equal size says nothing of others.
 Assumes: every kept equation holds for all values of its variables of each sort. Source: Nelson and Oppen 1980 (congruence closure);
 Willsey et al. 2021, egg;
 Nandi et al. 2021, Ruler (shrinking candidates by saturation).
@@ -8,18 +9,43 @@ Nandi et al. 2021, Ruler (shrinking candidates by saturation).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
+
+import torch
 
 from rewrites.generator.terms import Term
-from rewrites.generator.vocabulary import OPERATIONS
+from rewrites.generator.vocabulary import OPERATIONS, sources
+from rewrites.generator.world import WORLDS
 
 Node = tuple[str, tuple[int, ...]]
 Substitution = dict[str, int]
+
+
+Shapes = tuple[tuple[int, ...], ...] | None
+"""The shape in each world; None where a term has no value."""
+
+
+@cache
+def shapes_of(operation: str, operands: tuple[Shapes, ...]) -> Shapes:
+    """The shapes of an operation's result for operands of these shapes, or of an input."""
+    if operation not in OPERATIONS:
+        source = next(source for source in sources(channelwise=True) if source.name[0] == operation[0])
+        return tuple(source.shape(world) for world in WORLDS)
+    kernel = OPERATIONS[operation].kernel
+    try:
+        return tuple(
+            tuple(kernel(world, *(torch.zeros(shape[i], dtype=torch.float64) for shape in operands if shape is not None)).shape)
+            for i, world in enumerate(WORLDS)
+        )
+    except (ValueError, RuntimeError, IndexError, TypeError):
+        return None  # the operands' shapes do not fit: the term has no value
 
 
 class EGraph:
     """Classes of terms closed under congruence; a class is a number."""
 
     def __init__(self) -> None:
+        self._shapes: dict[int, Shapes] = {}
         self._parent: list[int] = []
         self._of: dict[Node, int] = {}
         self._by_operation: dict[str, list[tuple[Node, int]]] = {}
@@ -52,6 +78,11 @@ class EGraph:
             made[part.number] = self.add_node((part.operation, tuple(made[child.number] for child in part.children)))
         return made[term.number]
 
+    def same_shape(self, left: int, right: int) -> bool:
+        """Terms of both classes have values, of one shape."""
+        shapes = self._shapes[self.find(left)]
+        return shapes is not None and shapes == self._shapes[self.find(right)]
+
     def lookup(self, node: Node) -> int | None:
         """The class of a node that is already there."""
         found = self._of.get(self.canonical(node))
@@ -66,6 +97,7 @@ class EGraph:
         number = len(self._parent)
         self._parent.append(number)
         self._of[node] = number
+        self._shapes[number] = shapes_of(node[0], tuple(self._shapes[child] for child in node[1]))
         self._by_operation.setdefault(node[0], []).append((node, number))
         self.nodes[number] = {node}
         for child in node[1]:
@@ -159,7 +191,7 @@ def saturate(graph: EGraph, equations: Iterable[tuple[Term, Term]], rounds: int,
                     continue
                 for number, substitution in list(graph.matches(source, most_matches)):
                     found = graph.instance(target, substitution, create=len(graph) < most_nodes)
-                    if found is not None and graph.find(found) != graph.find(number):
+                    if found is not None and graph.find(found) != graph.find(number) and graph.same_shape(found, number):
                         changed |= graph.union(found, number)
         if not changed:
             return

@@ -79,6 +79,16 @@ def test_special_cases_are_derived_from_the_law() -> None:
     assert not derivable(special, [])
 
 
+def test_a_law_for_parts_of_one_size_says_nothing_of_others() -> None:
+    bank = TermBank()
+    x, y, z = (bank.input(f"x{i}") for i in range(3))
+    law = (bank.apply("split_1_4_first", bank.apply("concat_1_4", x, y)), x)
+    halves = (bank.apply("split_1_4_first", bank.apply("concat_1_4", z, x)), z)
+    unequal = (bank.apply("split_1_4_first", bank.apply("concat_1_4", x, bank.apply("concat_1_4", y, z))), x)
+    assert derivable(halves, [law])
+    assert not derivable(unequal, [law])
+
+
 def test_a_convolution_law_gets_its_condition_on_groups() -> None:
     bank = TermBank()
     x, v, w = bank.input("x0"), bank.input("v0"), bank.input("v1")
