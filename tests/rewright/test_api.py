@@ -36,8 +36,8 @@ class Normalised(nn.Module):
         return {"features": torch.relu(self.norm(self.convolution(x)))}
 
 
-class HalveRelu(rewright.Rule):
-    """The relu of x is half of x."""
+class DropRelu(rewright.Rule):
+    """The relu of x is x."""
 
     source = "wishful thinking"
 
@@ -45,7 +45,7 @@ class HalveRelu(rewright.Rule):
         return torch.relu(x)
 
     def replacement(x: Tensor) -> Tensor:
-        return x * 0.5
+        return x
 
 
 def test_every_public_name_resolves() -> None:
@@ -84,6 +84,6 @@ def test_an_optimised_module_is_called_as_the_original_and_agrees(tmp_path: Path
 
 def test_a_refuted_rule_is_never_applied() -> None:
     model, x = Normalised().eval(), torch.randn(2, 3, 8, 8)
-    result = rewright.optimize(model, (x,), rules=[HalveRelu], budget=20)
+    result = rewright.optimize(model, (x,), rules=[DropRelu], budget=20)
     assert result.steps == []
-    assert any(refusal.startswith("HalveRelu: no valid certificate") for refusal in result.refused)
+    assert any(refusal.startswith("DropRelu: no valid certificate") for refusal in result.refused)

@@ -91,7 +91,7 @@ def test_json_on_standard_output_is_alone_there(capsys: pytest.CaptureFixture[st
     assert "DoubleNegation" in captured.err
 
 
-def test_a_stored_verdict_answers_the_second_time(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_verdict_answers_the_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(["verify", "rules.py::DoubleNegation", "--examples", "20"]) == 0
 
     def unreachable(*arguments: object, **options: object) -> None:
