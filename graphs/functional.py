@@ -64,9 +64,15 @@ def in_place_owners(graph: torch.fx.Graph) -> dict[torch.fx.Node, torch.fx.Node]
         if not _owns_its_memory(owner):
             raise NotFunctional(f"{node.name} writes to what {owner.name} gives")
         owners[target] = owners[node] = owner
-    for node in owners:
+    place = {node: number for number, node in enumerate(graph.nodes)}
+    last: dict[torch.fx.Node, int] = {}
+    for node, owner in owners.items():
+        if writes(node.target):
+            last[owner] = max(place[node], last.get(owner, -1))
+    for node, owner in owners.items():
         for user in node.users:
-            if user.op != "output" and user not in owners and not returns_new_memory(user.target):
+            # A view that is made after the last write sees what it should.
+            if place[user] < last[owner] and user not in owners and not returns_new_memory(user.target):
                 raise NotFunctional(f"{user.name} may be a view of {node.name}, which is written to")
     return owners
 
