@@ -13,7 +13,7 @@ from functools import cache, cached_property, partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar, TypeVar, cast
 
-from rewrites.signature import RuleDefinitionError, Signature
+from rewrites.signature import RealVariable, RuleDefinitionError, Signature, TensorVariable
 
 
 class Change(Enum):
@@ -210,8 +210,13 @@ def _check(rule: type[Rule]) -> None:
         if unbound:
             raise RuleDefinitionError(f"{name}: the replacement uses {', '.join(unbound)}, which the pattern does not bind")
     known = set(signature.names) | set(signature.symbols)
+    valued = {variable.name for variable in signature.variables if isinstance(variable, (TensorVariable, RealVariable))}
     for condition in rule.requires:
         for unknown in [n for n in condition.names if n not in known]:
             raise RuleDefinitionError(
                 f'{name}: the condition "{condition.sentence}" speaks of {unknown}, which is neither a dim nor a parameter'
+            )
+        for unclear in [n for n in condition.names if n in signature.symbols and n in valued]:
+            raise RuleDefinitionError(
+                f'{name}: the condition "{condition.sentence}" speaks of {unclear}, which is both a dim and a parameter'
             )

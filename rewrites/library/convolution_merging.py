@@ -296,10 +296,10 @@ class IdentityBesideConvolution(Rule):
     equality = recombined
     requires = [Requires("the image is not empty", lambda h, w: h >= 1 and w >= 1)]
 
-    def pattern(x: Float[Tensor, "n c h w"], w: Weight[Float[Tensor, "c c kh kw"]], b: Weight[Float[Tensor, "c"]],
-                padding: Pair, dilation: Pair, groups: int):  # fmt: skip
-        return F.conv2d(x, w, b, 1, padding, dilation, groups) + x
+    def pattern(x: Float[Tensor, "n c h w"], weight: Weight[Float[Tensor, "c c kh kw"]], bias: Weight[Float[Tensor, "c"]],
+                padding: Pair, dilation: Pair):  # fmt: skip
+        return F.conv2d(x, weight, bias, 1, padding, dilation) + x
 
-    def replacement(x, w, b, padding, dilation, groups):
+    def replacement(x, weight, bias, padding, dilation):
         unit = torch.eye(x.shape[1], dtype=x.dtype)[:, :, None, None]
-        return F.conv2d(x, w, b, 1, padding, dilation, groups) + F.conv2d(x, unit)
+        return F.conv2d(x, weight, bias, 1, padding, dilation) + F.conv2d(x, unit)

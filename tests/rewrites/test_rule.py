@@ -122,6 +122,23 @@ def test_an_unknown_name_in_a_condition_is_refused():
     assert refusal(define) == 'Misnamed: the condition "rows are few" speaks of rows, which is neither a dim nor a parameter'
 
 
+def test_a_name_in_a_condition_that_is_both_a_dim_and_a_parameter_is_refused():
+    def define():
+        class Unclear(Rule):
+            """Addition commutes."""
+
+            source = "derived here"
+            requires = [Requires("the width is not zero", lambda w: w >= 1)]
+
+            def pattern(x: Float[Tensor, "w"], w: Float[Tensor, "w"]):
+                return x + w
+
+            def replacement(x, w):
+                return w + x
+
+    assert refusal(define) == 'Unclear: the condition "the width is not zero" speaks of w, which is both a dim and a parameter'
+
+
 def test_a_parameter_without_annotation_is_refused():
     def define():
         class Bare(Rule):
