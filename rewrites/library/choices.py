@@ -16,7 +16,7 @@ from rewrites import Change, Equality, Rule
 Elements = Float[Tensor, "..."]
 Shaped = Float[Tensor, "*s"]
 Truths = Bool[Tensor, "..."]
-Unary = Literal["relu", "sigmoid", "tanh", "exp", "neg", "abs", "sqrt", "square"]
+Unary = Literal["relu", "sigmoid", "tanh", "exp", "neg", "abs", "square"]
 Binary = Literal["add", "sub", "mul", "div"]
 
 exact_but_zero = Equality.BITWISE.allowing(Change.SIGNED_ZERO)

@@ -15,7 +15,7 @@ from rewrites import Axis, Equality, Rule
 First = Float[Tensor, "*s1"]
 Second = Float[Tensor, "*s2"]
 Third = Float[Tensor, "*s3"]
-Unary = Literal["relu", "sigmoid", "tanh", "exp", "neg", "abs", "sqrt", "square"]
+Unary = Literal["relu", "sigmoid", "tanh", "exp", "neg", "abs", "square"]
 Binary = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
 
 

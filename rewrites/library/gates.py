@@ -1,6 +1,7 @@
-"""Activations written out: gates, softplus, and their parts.
+"""Activations written out: gates and their parts.
 
-silu x = x·σ(x), gelu x = x·Φ(x), mish x = x·tanh(softplus x), hardswish x = x·relu6(x + 3)/6, softplus x = log(1 + eˣ).
+silu x = x·σ(x), gelu x = x·Φ(x), mish x = x·tanh(softplus x), hardswish x = x·relu6(x + 3)/6. (PyTorch's softplus is
+log(1 + eˣ) only up to x = 20 and x beyond, so it has no law with its parts.)
 Models exported by other tools hold the parts; one operator instead of them is one kernel.
 """
 
@@ -77,20 +78,6 @@ class TanhGeluFromParts(Rule):
         return F.gelu(x, approximate="tanh")
 
 
-class SoftplusFromParts(Rule):
-    """The logarithm of one plus an exponential is softplus."""
-
-    source = "Dugas et al. 2001"
-    equality = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW)
-    trainable = True
-
-    def pattern(x: Elements):
-        return torch.log(1 + torch.exp(x))
-
-    def replacement(x):
-        return F.softplus(x)
-
-
 class LogOfSigmoid(Rule):
     """The logarithm of a sigmoid is the log-sigmoid, which does not underflow."""
 
@@ -100,20 +87,6 @@ class LogOfSigmoid(Rule):
 
     def pattern(x: Elements):
         return torch.log(torch.sigmoid(x))
-
-    def replacement(x):
-        return F.logsigmoid(x)
-
-
-class LogSigmoidAsSoftplus(Rule):
-    """The log-sigmoid is the negated softplus of the negation."""
-
-    source = "log σ(x) = −log(1 + e⁻ˣ)"
-    equality = Equality.REAL.allowing(Change.SIGNED_ZERO)
-    trainable = True
-
-    def pattern(x: Elements):
-        return -F.softplus(-x)
 
     def replacement(x):
         return F.logsigmoid(x)
@@ -139,7 +112,6 @@ class HardsigmoidFromParts(Rule):
 
     source = "Howard et al. 2019 (MobileNetV3), section 5.2"
     equality = wider
-    trainable = True
 
     def pattern(x: Elements):
         return F.relu6(x + 3) / 6
@@ -153,7 +125,6 @@ class HardswishFromParts(Rule):
 
     source = "Howard et al. 2019 (MobileNetV3), section 5.2"
     equality = wider
-    trainable = True
 
     def pattern(x: Elements):
         return x * F.relu6(x + 3) / 6
@@ -167,7 +138,6 @@ class HardswishFromHardsigmoid(Rule):
 
     source = "Howard et al. 2019 (MobileNetV3), section 5.2"
     equality = wider
-    trainable = True
     bidirectional = True
 
     def pattern(x: Elements):

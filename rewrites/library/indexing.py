@@ -17,7 +17,7 @@ from rewrites import Axis, Change, Equality, Rule, Weight
 Positions = Int64[Tensor, "*s"]
 Row = Int64[Tensor, "k"]
 Table = Weight[Float[Tensor, "v d"]]
-Unary = Literal["relu", "sigmoid", "tanh", "exp", "neg", "abs", "sqrt", "square"]
+Unary = Literal["relu", "sigmoid", "tanh", "exp", "neg", "abs", "square"]
 
 
 class EmbeddingAsMatMul(Rule):

@@ -14,7 +14,7 @@ from torch import Tensor
 from rewrites import Axis, Change, Equality, Requires, Rule
 
 Shaped = Float[Tensor, "*s"]
-Unary = Literal["relu", "sigmoid", "tanh", "exp", "neg", "abs", "sqrt", "square"]
+Unary = Literal["relu", "sigmoid", "tanh", "exp", "neg", "abs", "square"]
 Binary = Literal["add", "sub", "mul", "div", "maximum", "minimum"]
 
 in_order = Requires("the axes are told apart, the first before the second", lambda first, second: first < second)

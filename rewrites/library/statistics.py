@@ -106,7 +106,6 @@ class RootOfVariance(Rule):
 
     source = "definition of the standard deviation"
     equality = Equality.REAL
-    trainable = True
     bidirectional = True
 
     def pattern(x: Rows):
