@@ -52,7 +52,8 @@ class PublishedBert(nn.Module):
         rows = x.shape[0]
         for layer in range(self.layers):
             q, k, v = (
-                (x @ self.weights[4 * layer + part]).reshape(rows, self.heads, self.width // self.heads).permute(1, 0, 2) for part in range(3)
+                (x @ self.weights[4 * layer + part]).reshape(rows, self.heads, self.width // self.heads).permute(1, 0, 2)
+                for part in range(3)
             )
             scores = q @ k.transpose(-1, -2)
             attended = (scores @ v).permute(1, 0, 2).reshape(rows, self.width)
