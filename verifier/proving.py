@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphs.graph import Graph, Value
-from operators.meaning import apply
-from operators.operator import Effect, Operator, TensorType, broadcast_index, kind_of, operator
-from operators.sources import Constant, Full, Input, Scalar
-from rewrites.cases import Case, TracedCase, cases
+from graphs.graph import Graph
+from graphs.trace import TraceError
+from operators.operator import Effect, Operator, ShapeError, TensorType, kind_of
+from operators.sources import Input
+from rewrites.cases import Case, TracedCase, cases, trace_case
 from rewrites.rule import Rule
 from verifier import forms
 from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered, live, prove_bits
@@ -20,9 +20,11 @@ from verifier.proof.bounded import prove_bounded
 from verifier.proof.conditions import bounds_from
 from verifier.proof.prove import VACUOUS
 from verifier.proof.rules import prove_case
+from verifier.selection import Bits, prove_selection
 from verifier.sizes import flattened
 
 _SECONDS_PER_CASE = 10.0
+_SECONDS_OF_BITS = 1.0
 
 
 @dataclass
@@ -52,23 +54,23 @@ def prove_all(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) ->
         reason = _impure(traced) or _open_shapes(ground, deadline)
         if reason:
             return Proofs(reason=reason + where)
-        bits = _bits(traced, rule, deadline)
-        if bits is not None:
-            covered.add(bits)
-            continue
         proof = prove_case(traced, timeout=max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic())))
         if proof.status == VACUOUS:
             continue
-        if not proof.proved:
-            bounded = _bounded(rule, grounds, deadline)
-            return Proofs(reason=_why(proof) + where, text=_text(proof), bounded=bounded)
+        beyond = _beyond_reals(traced, rule, deadline) if proof.proved else Bits(_why(proof))
+        if beyond.left_open:
+            bits = _bits(traced, rule, deadline)
+            if bits is not None:
+                covered.add(bits)
+                continue
+            if proof.proved:
+                return Proofs(reason=beyond.left_open + where, real=True, text=result.text + _text(proof))
+            return Proofs(reason=beyond.left_open + where, text=_text(proof), bounded=_bounded(rule, grounds, deadline))
         result.text += _text(proof)
         covered.update(proof.scope)
+        covered.update(beyond.scope)
         covered.update(_narrowings(traced))
-        open_reason = _beyond_reals(traced, rule, deadline)
-        if open_reason:
-            return Proofs(reason=open_reason + where, real=True, text=result.text)
-        covered.add("bit for bit, by moving elements" if rule.equality.bitwise else "over the reals")
+        covered.add("bit for bit" if rule.equality.bitwise else "over the reals")
     if not covered:
         return Proofs(reason="no case has sizes")
     if "all sizes ≥ 1" in covered:
@@ -147,42 +149,55 @@ def _bits(traced: TracedCase, rule: type[Rule], deadline: float) -> str | None:
     if not dtypes or "complex" in kinds:
         return None
     for dtype in dtypes:
-        left = deadline - time.monotonic()
         if dtype in FLOAT_FORMATS and not rule.equality.bitwise:
             return None
-        try:
-            if left <= 0 or not prove_bits(
-                traced, rule.equality, dtype, milliseconds=int(min(5.0 if rule.equality.bitwise else 0.5, left) * 1000) + 1
-            ):
-                return None
-        except NotCovered:
+        if not _proved_bits(traced, rule, dtype, deadline):
             return None
     return f"bit for bit in {', '.join(dtypes)}"
 
 
-def _beyond_reals(traced: TracedCase, rule: type[Rule], deadline: float) -> str:
-    """What a proof over the reals leaves open for the rule; nothing when it suffices."""
+def _beyond_reals(traced: TracedCase, rule: type[Rule], deadline: float) -> Bits:
+    """What a proof over the reals leaves open for the rule, and the scope of what is proved besides."""
     operators = [graph.operator(node) for graph in (traced.pattern, traced.replacement) for node in live(graph)]
     kinds = {kind_of(dtype) for v in rule.signature().tensors for dtype in allowed_dtypes(v)}
-    if (_may_wrap(traced.pattern) or _may_wrap(traced.replacement)) and not _bits_of_integers(traced, rule, deadline):
-        return "equal for all sizes over whole numbers that do not wrap; with wrapping only tested"
-    if not rule.equality.bitwise or not rule.signature().tensors or not kinds & {"float", "complex"}:
-        return ""
-    if all(_moves(op) for op in operators):
-        return ""
-    seconds = max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic()))
-    if _congruent(traced, seconds):
-        return ""
-    return "equal over the reals for all sizes; bit for bit only tested"
+    reason = _open_for_integers(traced, rule, deadline)
+    if reason:
+        return Bits(reason)
+    if not rule.equality.bitwise or not rule.signature().tensors or not kinds & {"float", "complex"} or all(map(_moves, operators)):
+        return Bits("")
+    return prove_selection(rule, traced, deadline)
 
 
-def _bits_of_integers(traced: TracedCase, rule: type[Rule], deadline: float) -> bool:
-    """Bit-precise proofs for every integer dtype that the rule's tensors may have."""
-    dtypes = [d for d in INTEGER_FORMATS if any(d in allowed_dtypes(v) for v in rule.signature().tensors)]
+def _open_for_integers(traced: TracedCase, rule: type[Rule], deadline: float) -> str:
+    """What is open where the tensors hold whole numbers; nothing when they wrap alike on both sides, or hold none."""
+    tensors = rule.signature().tensors
+    for dtype in INTEGER_FORMATS:
+        named = {v.name: dtype for v in tensors if dtype in allowed_dtypes(v)}
+        if not named:
+            continue
+        try:
+            whole = trace_case(rule, traced.case, named)
+        except ShapeError:
+            continue
+        except TraceError as error:
+            return f"the rule cannot be traced on {dtype}: {error}"
+        if _operators(whole) != _operators(traced):
+            proof = prove_case(whole, timeout=max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic())))
+            if not proof.proved:
+                return f"{_why(proof)} (on {dtype})"
+        if (_may_wrap(whole.pattern) or _may_wrap(whole.replacement)) and not _proved_bits(whole, rule, dtype, deadline):
+            return "equal for all sizes over whole numbers that do not wrap; with wrapping only tested"
+    return ""
+
+
+def _operators(traced: TracedCase) -> list[str]:
+    return [str(g.operator(n)) for g in (traced.pattern, traced.replacement) for n in g.network if not isinstance(g.operator(n), Input)]
+
+
+def _proved_bits(traced: TracedCase, rule: type[Rule], dtype: str, deadline: float) -> bool:
+    seconds = min(_SECONDS_OF_BITS, deadline - time.monotonic())
     try:
-        return bool(dtypes) and all(
-            prove_bits(traced, rule.equality, d, milliseconds=int(max(0.1, min(3.0, deadline - time.monotonic())) * 1000)) for d in dtypes
-        )
+        return seconds > 0 and prove_bits(traced, rule.equality, dtype, milliseconds=int(1000 * seconds) + 1)
     except NotCovered:
         return False
 
@@ -249,58 +264,6 @@ _RING = _MOVES | {
 def _moves(operator: Operator) -> bool:
     """Every element of the output is an element of an operand, or a number."""
     return type(operator).__name__ in _MOVES
-
-
-@operator()
-class Uninterpreted(Operator):
-    """A pointwise operator of which nothing is assumed but that equal operands give equal results."""
-
-    name: str
-    types: tuple[TensorType, ...]
-
-    def outputs(self, *operands: Any) -> tuple[TensorType, ...]:
-        return self.types
-
-    def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
-        return apply(self.name, *(o[broadcast_index(at, o.shape)] for o in operands if o is not None))
-
-
-def _congruent(traced: TracedCase, seconds: float) -> bool:
-    """The sides are equal when no operator that computes has any meaning: the same computations on the same elements."""
-    left, right = _stripped(traced.pattern), _stripped(traced.replacement)
-    stripped = TracedCase(traced.rule, traced.case, left, right, traced.facts, traced.replacement_requires, ())
-    return bool(prove_case(stripped, timeout=seconds).proved)
-
-
-def _stripped(graph: Graph) -> Graph:
-    result = Graph()
-    known: dict[Value, Value] = {}
-    forms_: dict[int, str] = {}
-    needed = live(graph)
-    for node in graph.topological_order():
-        if node not in needed:
-            continue
-        kept = graph.operator(node)
-        operands = [None if v is None else known[v] for v in graph.operands(node)]
-        inside = ", ".join("-" if v is None else f"{forms_[v.node]}.{v.output}" for v in graph.operands(node))
-        forms_[node] = f"{kept}({inside})" if not isinstance(kept, Input) else f"%{kept.name}"
-        if isinstance(kept, (Input, Constant, Scalar, Full)) or _moves(kept):
-            made = result.add(kept, *operands, types=graph.types(node))
-            if isinstance(kept, Constant):
-                result.constants[kept.name] = graph.constants[kept.name]
-        elif kept.pointwise:
-            name = f"bits of {kept}, {graph.types(node)[0].dtype}"
-            made = result.add(Uninterpreted(name, graph.types(node)), *operands, types=graph.types(node))
-        else:
-            made = result.add(Input(f"bits of {forms_[node]}", graph.types(node)[0]), types=graph.types(node)[:1])
-            if len(graph.types(node)) > 1:
-                for output, type in enumerate(graph.types(node)):
-                    known[Value(node, output)] = result.add(Input(f"bits of {forms_[node]}.{output}", type))
-                continue
-        for output in range(len(graph.types(node))):
-            known[Value(node, output)] = Value(made.node, output)
-    result.outputs = [known[value] for value in graph.outputs]
-    return result
 
 
 __all__ = ["Proofs", "prove_all"]
