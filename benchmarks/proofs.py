@@ -1,86 +1,89 @@
-"""Proof times over the library and TASO's rules where they are at hand: one table of status and seconds a case.
+"""Proof times over the library, XLA's laws and TASO's rules: `python -m benchmarks.proofs [FAMILY...] [--each] [--write]`.
 
-`python benchmarks/proofs.py [--taso FILE] [--each]` prints the table; with `--each`, one line a rule that is not proved as well.
+One line a collection: rules, proved ones, cases, and the seconds of a rule's proof (all its cases): median, 95th percentile, largest, all.
+With `--each`, one line more for each rule that is not proved. TASO's collection is read from ../shared/data or $REWRIGHT_DATA and
+left out where it is not there; some of its rules are wrong, and some of XLA's are, so that not all can be proved.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import statistics
 import sys
-import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from benchmarks.tables import machine, table
+from benchmarks.tables import machine, table, write
 from rewrites.library import family, library
 from rewrites.rule import Rule
-from verifier.proof.rules import CaseProof, prove_rule
+from verifier.proof.rules import CaseProof, RuleProof, prove_rule
 
 
-def collections(taso: str | None) -> dict[str, list[type[Rule]]]:
-    """Rules by collection: the families of the library, and TASO."""
+def collections() -> dict[str, list[type[Rule]]]:
+    """Rules by collection: the families of the library, XLA, and TASO where it is at hand."""
     found: dict[str, list[type[Rule]]] = {}
     for rule in library():
         found.setdefault(family(rule), []).append(rule)
-    if taso is not None:
+    importlib.import_module("tests.xla.xla_rules_more")
+    found["XLA"] = list(importlib.import_module("tests.xla.xla_rules").XlaRule.__subclasses__())
+    file = Path(os.environ.get("REWRIGHT_DATA", Path(__file__).parents[1].parent / "shared" / "data")) / "taso_rules.json"
+    if file.is_file():
         from rewrites.taso import load_taso
 
-        found["TASO"] = load_taso(taso)
+        found["TASO"] = load_taso(file)
     return found
 
 
-def measured(rules: Iterable[type[Rule]], each: bool) -> tuple[int, int, list[float], float]:
-    """How many rules there are and how many are proved, the seconds of each case, and of all."""
-    count, proved, seconds = 0, 0, []
-    begin = time.perf_counter()
-    for rule in rules:
-        done = prove_rule(rule)
-        count, proved = count + 1, proved + done.proved
-        seconds += [case.proof.seconds for case in done.cases]
-        if each and not done.proved:
-            print(f"{rule.__name__}: {_why(done.first_open)}")
-    return count, proved, seconds, time.perf_counter() - begin
+def proofs_of(rules: Iterable[type[Rule]]) -> list[RuleProof]:
+    """The proof of each rule."""
+    return [prove_rule(rule) for rule in rules]
 
 
-def _why(case: CaseProof | None) -> str:
+def seconds_of(proof: RuleProof) -> float:
+    """The seconds of all cases of a rule."""
+    return sum(case.proof.seconds for case in proof.cases)
+
+
+def why(case: CaseProof | None) -> str:
+    """Why the first open case is open."""
     if case is None:
         return "has no case"
     return f"{case.case}: {case.proof.status}: {case.proof.reason} {' and '.join(case.proof.unmatched)}"[:300]
 
 
-def row(name: str, result: tuple[int, int, list[float], float]) -> list[str]:
+def row(name: str, proofs: Sequence[RuleProof]) -> list[str]:
     """One line of the table."""
-    count, proved, seconds, total = result
-    ordered: Sequence[float] = sorted(seconds) or [0.0]
-    high = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
-    return [
-        name,
-        str(count),
-        str(proved),
-        str(len(seconds)),
-        f"{statistics.median(ordered):.3f}",
-        f"{high:.3f}",
-        f"{ordered[-1]:.2f}",
-        f"{total:.1f}",
-    ]
+    seconds = sorted(map(seconds_of, proofs))
+    high = seconds[min(len(seconds) - 1, int(0.95 * len(seconds)))]
+    counts = [len(proofs), sum(proof.proved for proof in proofs), sum(len(proof.cases) for proof in proofs)]
+    return [name, *map(str, counts), f"{statistics.median(seconds):.3f}", f"{high:.3f}", f"{seconds[-1]:.2f}", f"{sum(seconds):.1f}"]
 
 
 def main() -> int:
+    """Print the table, and keep it when asked."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--taso", help="TASO's rule collection as JSON")
-    parser.add_argument("--each", action="store_true")
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help="families of the library, XLA, TASO; all unless given")
+    parser.add_argument("--each", action="store_true", help="one line for each rule that is not proved")
+    parser.add_argument("--write", action="store_true", help="keep the table under benchmarks/results")
     options = parser.parse_args()
     importlib.import_module("z3")  # its import is no part of any proof
-    rows, everything = [], []
-    for name, rules in collections(options.taso).items():
-        result = measured(rules, options.each)
-        everything.append(result)
-        rows.append(row(name, result))
-    counts, proofs, seconds, totals = zip(*everything, strict=True)
-    whole = (sum(counts), sum(proofs), [second for part in seconds for second in part], sum(totals))
-    print(machine())
-    print(table(("collection", "rules", "proved", "cases", "median s", "95 % s", "most s", "all s"), [*rows, row("all", whole)]))
+    rows, everything, open_rules = [], [], []
+    for name, rules in collections().items():
+        if options.families and name not in options.families:
+            continue
+        proofs = proofs_of(rules)
+        everything += proofs
+        rows.append(row(name, proofs))
+        open_rules += [f"- {rule.__name__}: {why(proof.first_open)}" for rule, proof in zip(rules, proofs, strict=True) if not proof.proved]
+    heads = ("collection", "rules", "proved", "cases", "median s", "95 % s", "most s", "all s")
+    text = table(heads, [*rows, row("all", everything)])
+    if options.each or options.write:
+        text += "\n\nNot proved:\n\n" + "\n".join(open_rules)
+    print(machine(), text, sep="\n")
+    if options.write:
+        write("proofs.md", "Proofs for all sizes", text)
     return 0
 
 
