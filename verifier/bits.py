@@ -369,7 +369,7 @@ def prove_bits(traced: TracedCase, equality: Equality, dtype: str, milliseconds:
     """
     import z3
 
-    algebra = BitAlgebra(dtype, deadline=time.monotonic() + milliseconds / 1000)
+    algebra = BitAlgebra(dtype, deadline=time.monotonic() + milliseconds / 100)
     left, right = side_words(traced.pattern, algebra), side_words(traced.replacement, algebra)
     required = len(algebra.partial)
     side_words(traced.pattern, probe := BitAlgebra(dtype, deadline=0.0))
@@ -410,6 +410,10 @@ _ANSWERED: dict[str, bool] = {}
 """Questions by their text: the cases of one rule often ask the same."""
 
 
+_STEPS_PER_MILLISECOND = 3000
+"""Z3's steps on an idle machine: limits are counted in them, so that a busy machine gives the same answers."""
+
+
 def _unsatisfiable(asked: list[Any], with_functions: bool, milliseconds: int) -> bool:
     """No elements satisfy the statements; several of Z3's ways are tried."""
     import z3
@@ -420,7 +424,8 @@ def _unsatisfiable(asked: list[Any], with_functions: bool, milliseconds: int) ->
         solvers = [z3.Solver()] if with_functions else [blasting.solver(), z3.SolverFor("QF_FP")]
         answer = False
         for solver in solvers:
-            solver.set("timeout", milliseconds)
+            solver.set("rlimit", milliseconds * _STEPS_PER_MILLISECOND)
+            solver.set("timeout", milliseconds * 10)
             solver.add(*asked)
             result = solver.check()
             answer = result == z3.unsat

@@ -177,7 +177,7 @@ def test_an_effect_that_is_preserved_holds(rule: type[Rule], status: Status) -> 
 
 def test_the_verdict_says_which_effects_there_are() -> None:
     assert "draws random numbers" in verify(DropoutAfterScale, examples=20).effects
-    assert verify(KeepsTheGradient, examples=20).gradients.startswith("equal on")
+    assert "equal on" in verify(KeepsTheGradient, examples=20).gradients
     assert "not marked trainable" in verify(CopyOfAResult, examples=20).gradients
 
 
