@@ -179,7 +179,20 @@ def _gathered(alternatives: Iterable[Alternative]) -> Value:
             continue
         kept.append(_without_idle_indices(a))
     unique = list({a.canonical().key: a.canonical() for a in kept}.values())
-    return _with_outer_guards(unique)
+    return _with_outer_guards(_undominated(unique))
+
+
+def _undominated(alternatives: list[Alternative]) -> list[Alternative]:
+    """The alternatives without those that another, which is always there, exceeds by a number."""
+    always = [a for a in alternatives if not a.bound and not a.guards]
+    if len(always) < 2:
+        return alternatives
+
+    def exceeded(a: Alternative) -> bool:
+        differences = ((other.value - a.value).number for other in always if other is not a)
+        return any(difference is not None and difference > 0 for difference in differences)
+
+    return [a for a in alternatives if a.bound or a.guards or not exceeded(a)]
 
 
 def _with_outer_guards(alternatives: list[Alternative]) -> Value:
@@ -303,6 +316,9 @@ def _pulled_out(alternatives: list[Alternative]) -> Value:
             ]
             result: Value = monotone(_with_outer_guards(inner).scaled(Fraction(sign)))
             return result.scaled(Fraction(sign))
+    rounded = _common_rounding(alternatives)
+    if rounded is not None:
+        return rounded
     dual = _minimum_inside(alternatives)
     if dual is not None:
         return dual
@@ -334,6 +350,33 @@ def _minimum_inside(alternatives: list[Alternative]) -> Value | None:
                 inside.append(Alternative(x.bound, x.guards, -value))
             return -largest(inside)
     return None
+
+
+ROUNDING = "rounding to "
+"""How the names begin of functions that increase (not strictly) and of which f(−x) = −f(x)."""
+
+
+def _common_rounding(alternatives: Sequence[Alternative]) -> Value | None:
+    """max ±f(xᵢ) as f(max ±xᵢ), where f is one rounding and 0 is f(0), over a set that is not empty."""
+    found: dict[str, Function] = {}
+    inner = []
+    for a in alternatives:
+        factor = a.value.factor or (-a.value).factor
+        if isinstance(factor, Function) and factor.name.startswith(ROUNDING):
+            found[factor.name] = factor
+            argument = factor.arguments[0]
+            inner.append(Alternative(a.bound, a.guards, argument if a.value.factor is not None else -argument))
+        elif not a.value.terms:
+            inner.append(a)
+        else:
+            return None
+    if len(found) != 1:
+        return None
+    if not any(is_inhabited(a.bound, a.guards) for a in alternatives if all(formula_symbols(g) & set(a.bound) for g in a.guards)):
+        return None
+    (function,) = found.values()
+    result: Value = function.rebuild(_with_outer_guards(inner))
+    return result
 
 
 _INCREASING = frozenset({"exp", "log", "sqrt", "sigmoid", "atan", "floor", "trunc", "round"})

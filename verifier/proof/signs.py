@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from operators.expressions import Expression, Formula, at_least_zero, equal, negate
+from operators.expressions import Dim, Expression, Formula, at_least_zero, equal, larger, negate
 from verifier.proof.knowledge import current
 from verifier.proof.reductions import Largest, is_inhabited
 from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value
@@ -146,9 +146,25 @@ def whole_expression(value: Value) -> Expression | int | None:
     def atom(factor: Factor) -> Expression | None:
         if isinstance(factor, Size):
             return Expression.of(factor.atom)
+        if isinstance(factor, Largest):
+            extreme = _largest_expression(factor)
+            if extreme is not None:
+                return Expression.of(extreme)
         return Expression.of(Data(Value.of(factor))) if is_whole_factor(factor) else None
 
     return _expression(value, atom)
+
+
+def _largest_expression(factor: Largest) -> Dim | None:
+    """The maximum as an integer expression, where it is of a few whole numbers that are always there."""
+    if any(a.bound or a.guards for a in factor.alternatives):
+        return None
+    found: Dim | None = None
+    for expression in sorted((whole_expression(a.value) for a in factor.alternatives), key=str):
+        if expression is None:
+            return None
+        found = expression if found is None else larger(found, expression)
+    return found
 
 
 def _expression(value: Value, atom: Callable[[Factor], Expression | None]) -> Expression | int | None:
