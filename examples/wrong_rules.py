@@ -14,10 +14,19 @@ class FoldBatchNormWithTrainingLeftOpen(Rule):
     source = "Ioffe and Szegedy 2015, section 3.1, without its precondition"
 
     def pattern(
-        x: Float[Tensor, "n groups*c h w"], weight: Weight[Float[Tensor, "groups*o c kh kw"]], bias: Weight[Float[Tensor, "groups*o"]],
-        gamma: Weight[Float[Tensor, "groups*o"]], beta: Weight[Float[Tensor, "groups*o"]],
-        mean: Weight[Float[Tensor, "groups*o"]], var: Weight[Float[Tensor, "groups*o"]],
-        stride: Pair, padding: Pair, dilation: Pair, groups: int, eps: float, training: bool,
+        x: Float[Tensor, "n groups*c h w"],
+        weight: Weight[Float[Tensor, "groups*o c kh kw"]],
+        bias: Weight[Float[Tensor, "groups*o"]],
+        gamma: Weight[Float[Tensor, "groups*o"]],
+        beta: Weight[Float[Tensor, "groups*o"]],
+        mean: Weight[Float[Tensor, "groups*o"]],
+        var: Weight[Float[Tensor, "groups*o"]],
+        stride: Pair,
+        padding: Pair,
+        dilation: Pair,
+        groups: int,
+        eps: float,
+        training: bool,
     ):
         y = F.conv2d(x, weight, bias, stride, padding, dilation, groups)
         return F.batch_norm(y, mean, var, gamma, beta, training, 0.1, eps)
@@ -32,7 +41,13 @@ class MergeActivatedConvolutions(Rule):
 
     source = "an overreaching reading of linearity: relu is not additive"
 
-    def pattern(x: Float[Tensor, "n c h w"], a: Weight[Float[Tensor, "o c kh kw"]], b: Weight[Float[Tensor, "o c kh kw"]], stride: Pair, padding: Pair):
+    def pattern(
+        x: Float[Tensor, "n c h w"],
+        a: Weight[Float[Tensor, "o c kh kw"]],
+        b: Weight[Float[Tensor, "o c kh kw"]],
+        stride: Pair,
+        padding: Pair,
+    ):
         return torch.relu(F.conv2d(x, a, None, stride, padding)) + torch.relu(F.conv2d(x, b, None, stride, padding))
 
     def replacement(x, a, b, stride, padding):
@@ -69,7 +84,13 @@ class ConcatenateGroupedConvolutions(Rule):
     source = "the merge of parallel convolutions (TASO, Jia et al. 2019) without its condition groups = 1"
     requires = [Requires("there is at least one group", lambda groups: groups >= 1)]
 
-    def pattern(x: Float[Tensor, "n groups*c h w"], a: Weight[Float[Tensor, "groups*o c kh kw"]], b: Weight[Float[Tensor, "groups*p c kh kw"]], padding: Pair, groups: int):
+    def pattern(
+        x: Float[Tensor, "n groups*c h w"],
+        a: Weight[Float[Tensor, "groups*o c kh kw"]],
+        b: Weight[Float[Tensor, "groups*p c kh kw"]],
+        padding: Pair,
+        groups: int,
+    ):
         return torch.cat([F.conv2d(x, a, None, 1, padding, 1, groups), F.conv2d(x, b, None, 1, padding, 1, groups)], 1)
 
     def replacement(x, a, b, padding, groups):

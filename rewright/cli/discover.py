@@ -72,6 +72,7 @@ def _show(findings: Findings) -> None:
     for status, count in findings.wrong.most_common():
         console.print(f"not kept, {status}: {count}, for example {findings.samples[status]}", soft_wrap=True)
     console.print(
-        f"{findings.raw} candidates: {len(findings.kept)} kept, {findings.derived} derived by kept rules, {findings.superseded} special cases "
-        f"of kept rules, {sum(findings.wrong.values())} not kept, {findings.pending} left; {findings.no_rule} equations are no rules"
+        f"{findings.raw} candidates: {len(findings.kept)} kept, {findings.derived} derived by kept rules, "
+        f"{findings.superseded} special cases of kept rules, {sum(findings.wrong.values())} not kept, "
+        f"{findings.pending} left; {findings.no_rule} equations are no rules"
     )
