@@ -198,8 +198,9 @@ class Explorer:
 
     def _expand(self, state: State, near: bool = True) -> list[State]:
         """The states one move away; of one that is not the best only those that follow up what led to it, if `near`."""
-        if not self._open(state):
-            return []
+        return self._expand_opened(state, near) if self._open(state) else []
+
+    def _expand_opened(self, state: State, near: bool = False) -> list[State]:
         self.expanded += 1
         assert state.graph is not None
         children = []
@@ -251,8 +252,30 @@ class Explorer:
             move.change = self._changes[name] = value - state.value
         return value
 
-    def _open(self, state: State) -> bool:
-        """Build the state's graph and draw its moves; False when it is one seen before, or cannot be built."""
+    def open_again(self, state: State) -> bool:
+        """Build a state although it may be one seen before; False when it cannot be built."""
+        return self._open(state, again=True)
+
+    def explore_near(self, state: State, omitted: type[Rule], most: int, limits: Limits) -> None:
+        """Expand what follows a state at the places where the omitted rule would apply, at most so many graphs."""
+        children = self._expand_opened(state)
+        places: set[int] = set()
+        for child in children:
+            if child.move is not None and _rule_of(child) is omitted:
+                places |= _footprint(child.move.match)
+        frontier = _Frontier(self._favoured)
+        for child in children:
+            if child.move is not None and _rule_of(child) is not omitted and not places.isdisjoint(_footprint(child.move.match)):
+                frontier.push(child)
+        for _ in range(most):
+            following = frontier.pop()
+            if following is None or limits.out_of_time():
+                return
+            for child in self._expand(following):
+                frontier.push(child)
+
+    def _open(self, state: State, again: bool = False) -> bool:
+        """Build the state's graph and draw its moves; False when it is one seen before (but for `again`), or cannot be built."""
         if state.opened:
             return False
         state.opened = True
@@ -275,7 +298,7 @@ class Explorer:
         free = free_after(graph, parent.free, applied.added, applied.rewired)
         state.free = computed_from_constants(graph) if free is None else free
         name = self.keys.key(graph, state.free)
-        if name in self._seen:
+        if name in self._seen and not again:
             return False
         self._seen.add(name)
         state.graph = graph

@@ -29,6 +29,21 @@ class Applied:
     after: Cost
     regression: bool
 
+    @staticmethod
+    def of(step: State) -> Applied:
+        """The move that led to a state which was opened."""
+        parent = step.parent
+        assert parent is not None
+        assert step.move is not None
+        assert parent.graph is not None
+        assert step.graph is not None
+        assert parent.cost is not None
+        assert step.cost is not None
+        old = parent.graph.network
+        names = tuple(type(parent.graph.operator(node)).__name__ for node in step.move.match.nodes)
+        added = tuple(sorted(node for node in step.graph.network if node not in old))
+        return Applied(step.move.rule, step.move.match, names, added, parent.cost, step.cost, step.value > parent.value)
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -40,21 +55,7 @@ class Solution:
 
 def solution_of(state: State, order: Sequence[int]) -> Solution:
     """The moves that lead to a state."""
-    moves: list[Applied] = []
-    for step in state.path:
-        parent = step.parent
-        assert parent is not None
-        assert step.move is not None
-        assert parent.graph is not None
-        assert step.graph is not None
-        assert parent.cost is not None
-        assert step.cost is not None
-        before = parent.graph
-        match = step.move.match
-        names = tuple(type(before.operator(node)).__name__ for node in match.nodes)
-        added = tuple(node for node in step.graph.network if node >= before._next)
-        moves.append(Applied(step.move.rule, match, names, tuple(sorted(added)), parent.cost, step.cost, step.value > parent.value))
-    return Solution(moves, order)
+    return Solution([Applied.of(step) for step in state.path], order)
 
 
 def replay(solution: Solution, window: Window) -> Graph | None:
@@ -62,7 +63,7 @@ def replay(solution: Solution, window: Window) -> Graph | None:
     graph = window.graph.copy()
     image = dict(zip(solution.order, window.order, strict=True))
     for move in solution.moves:
-        match = _corresponding(move, graph, image)
+        match = corresponding(move, graph, image)
         if match is None:
             return None
         try:
@@ -75,7 +76,8 @@ def replay(solution: Solution, window: Window) -> Graph | None:
     return graph
 
 
-def _corresponding(move: Applied, graph: Graph, image: Mapping[int, int]) -> Match | None:
+def corresponding(move: Applied, graph: Graph, image: Mapping[int, int]) -> Match | None:
+    """The match of the move's rule at the images of its nodes."""
     wanted = [image.get(node) for node in move.match.nodes]
     around = [node for node in wanted if node is not None and node in graph.network]
     if len(around) != len(wanted):

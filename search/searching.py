@@ -23,6 +23,7 @@ from search.interruption import Interruption
 from search.objective import Objective
 from search.replay import Solution, replay, solution_of
 from search.result import SearchResult, Step
+from search.revision import revise
 from search.windows import Window, boundaries, cut_out, local_order, put_back
 
 WINDOW = 48
@@ -183,7 +184,8 @@ class _Run:
             rules = [rule for rule in self.rules if not rule.denied]
             explorer = Explorer(window.graph, rules, self.roofline, self.value, self.objective.needs_memory, self._tell, self.favoured)
             counted = self._counted = (self.expanded, self.candidates)
-            best = explorer.run(limits)
+            explorer.run(limits)
+            best = revise(explorer, limits)
             self.expanded, self.candidates = counted[0] + explorer.expanded, counted[1] + explorer.candidates
             held = list(itertools.takewhile(lambda state: state.move is not None and state.move.rule.certificate, best.path))
             if len(held) == len(best.path):

@@ -213,3 +213,16 @@ def test_rule_refused_on_asking_is_searched_around() -> None:
     assert [step.rule for step in result.steps] == ["FoldBatchNormIntoConvolution"] * 2
     assert [refusal.rule for refusal in result.refused] == ["EnlargeKernels"]
     assert len(asked) == len(set(asked))
+
+
+def test_a_small_gain_does_not_stand_in_the_way_of_a_large_one() -> None:
+    """Slicing the input of a strided 1x1 convolution saves a little, and takes away its place beside the 3x3 convolution."""
+    from rewrites.library.convolution_forms import StridedPointwiseConvolutionAsSlice
+
+    def strided(x: Any, weights: Any) -> Any:
+        return torch.relu(F.conv2d(x, weights(8, 4, 3, 3), None, 2, 1) + F.conv2d(x, weights(8, 4, 1, 1), None, 2, 0))
+
+    graph = graph_of(strided, (2, 4, 32, 32))
+    result = search(graph, [*RULES, StridedPointwiseConvolutionAsSlice], certified, expansions=2)
+    assert [step.rule for step in result.steps] == ["EnlargeKernels", "AddConvolutionsOfOneInput"]
+    assert result.after.kernels == 2
