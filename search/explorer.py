@@ -8,12 +8,10 @@ times the best so far; those beyond wait for a later round with a larger α.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from costs.difference import Prices, changed, free_after
 from costs.kernels import computed_from_constants
@@ -28,46 +26,10 @@ from rewrites.rule import Rule
 from search.certified import Admitted
 from search.keys import Keys
 from search.sharing import Change, apply_shared
+from search.states import Frontier, Move, State, rule_of
 
 ALPHAS = (1.02, 1.3, 2.0, 4.0)
 """How many times the best cost a graph may cost, round by round."""
-
-
-@dataclass
-class Move:
-    """A rule at a place; `change` is what it does to the value when that is known from an earlier graph."""
-
-    rule: Admitted
-    match: Match
-    change: float | None = None
-
-
-@dataclass(eq=False)
-class State:
-    """A graph of the search: its parent and the move from it, and once it is opened the graph itself with its moves.
-
-    rank: moves since the last improvement on the way here, less the number of improvements up to then; small is fresh
-    free: nodes known before the model runs   region: what the moves since the last improvement touched
-    """
-
-    parent: State | None
-    move: Move | None
-    value: float
-    rank: int = 0
-    cost: Cost | None = None
-    graph: Graph | None = None
-    free: set[int] = field(default_factory=set)
-    region: frozenset[int] = frozenset()
-    moves: list[Move] = field(default_factory=list)
-    children: list[State] | None = None
-    opened: bool = False
-    waiting: bool = False
-
-    @property
-    def path(self) -> list[State]:
-        """The states from the first one after the root to this one."""
-        before = self.parent.path if self.parent is not None else []
-        return [*before, self] if self.parent is not None else []
 
 
 @dataclass
@@ -124,7 +86,7 @@ class Explorer:
 
     def run(self, limits: Limits, alphas: Iterable[float] = ALPHAS) -> State:
         """The best state found; call again to go on."""
-        frontier = _Frontier(self._favoured)
+        frontier = Frontier(self._favoured)
         self._descend_in_several_ways(frontier, limits)
         waiting: list[State] = []
         for alpha in alphas:
@@ -154,7 +116,7 @@ class Explorer:
         self.complete = frontier.cheapest() is None and not waiting
         return self.best
 
-    def _descend_in_several_ways(self, frontier: _Frontier, limits: Limits) -> None:
+    def _descend_in_several_ways(self, frontier: Frontier, limits: Limits) -> None:
         """Go downhill from the root: by the best move each time; preferring each rule that improves the root; without each rule used.
 
         What a rule gains often shows only when it is applied throughout; and a rule may take away the places of one that gains more
@@ -162,13 +124,13 @@ class Explorer:
         """
         self._descend(frontier, limits, None, None)
         improving = [child for child in self.root.children or () if child.value < self.root.value]
-        rules = dict.fromkeys(_rule_of(child) for child in sorted(improving, key=lambda child: child.value))
+        rules = dict.fromkeys(rule_of(child) for child in sorted(improving, key=lambda child: child.value))
         for preferred in list(rules)[1:]:
             self._descend(frontier, limits, preferred, None)
-        for omitted in dict.fromkeys(_rule_of(state) for state in reversed(self.best.path)):
+        for omitted in dict.fromkeys(rule_of(state) for state in reversed(self.best.path)):
             self._descend(frontier, limits, None, omitted)
 
-    def _descend(self, frontier: _Frontier, limits: Limits, preferred: type[Rule] | None, omitted: type[Rule] | None) -> None:
+    def _descend(self, frontier: Frontier, limits: Limits, preferred: type[Rule] | None, omitted: type[Rule] | None) -> None:
         state = self.root
         while self.expanded < limits.expansions * 2 // 3 + 1 and not limits.out_of_time():
             if state.children is None:
@@ -179,17 +141,17 @@ class Explorer:
             if state.opened and state.graph is None:
                 assert state.parent is not None
                 state = state.parent
-            downhill = [child for child in state.children or () if child.value < state.value and _rule_of(child) is not omitted]
+            downhill = [child for child in state.children or () if child.value < state.value and rule_of(child) is not omitted]
             downhill = [child for child in downhill if not child.opened or child.children is not None]
             if not downhill:
                 break
-            state = min(downhill, key=lambda child: (_rule_of(child) is not preferred, child.value))
+            state = min(downhill, key=lambda child: (rule_of(child) is not preferred, child.value))
         for child in state.children or ():
             if not child.opened:
                 child.rank = 1 - self._generation
                 frontier.push(child)
 
-    def _with_cheapest(self, frontier: _Frontier) -> State:
+    def _with_cheapest(self, frontier: Frontier) -> State:
         """The best state, after opening the cheapest one of the frontier if it promises more."""
         state = frontier.cheapest()
         if state is not None and state.value < self.best.value:
@@ -261,11 +223,11 @@ class Explorer:
         children = self._expand_opened(state)
         places: set[int] = set()
         for child in children:
-            if child.move is not None and _rule_of(child) is omitted:
+            if child.move is not None and rule_of(child) is omitted:
                 places |= _footprint(child.move.match)
-        frontier = _Frontier(self._favoured)
+        frontier = Frontier(self._favoured)
         for child in children:
-            if child.move is not None and _rule_of(child) is not omitted and not places.isdisjoint(_footprint(child.move.match)):
+            if child.move is not None and rule_of(child) is not omitted and not places.isdisjoint(_footprint(child.move.match)):
                 frontier.push(child)
         for _ in range(most):
             following = frontier.pop()
@@ -356,11 +318,6 @@ def _stands(match: Match, graph: Graph, touched: set[int]) -> bool:
     return all(value.node in network for value in match.bindings.values() if isinstance(value, Value))
 
 
-def _rule_of(state: State) -> type[Rule]:
-    assert state.move is not None
-    return state.move.rule.rule
-
-
 def _local_form(match: Match, graph: Graph, free: Collection[int]) -> Hashable:
     """Equal for matches that change the cost alike: operands count by type, by which of them are one, and by their users' operators.
 
@@ -385,40 +342,3 @@ def _local_form(match: Match, graph: Graph, free: Collection[int]) -> Hashable:
 def _footprint(match: Match) -> set[int]:
     """What a match covers and reads."""
     return {*match.nodes, *(value.node for value in match.bindings.values() if isinstance(value, Value))}
-
-
-class _Frontier:
-    """States waiting to be expanded, in two orders that take turns."""
-
-    def __init__(self, favoured: Collection[type[Rule]]) -> None:
-        self._favoured = favoured
-        self._queues: tuple[list[_Entry], list[_Entry]] = ([], [])
-        self._ticket = itertools.count()
-        self._turn = 0
-
-    def push(self, state: State) -> None:
-        ticket = next(self._ticket)
-        state.waiting = False
-        heapq.heappush(self._queues[0], ((state.value, state.rank, ticket), state))
-        unproven = state.move is not None and state.move.rule.rule not in self._favoured
-        heapq.heappush(self._queues[1], ((state.rank + 0.5 * unproven, state.value, ticket), state))
-
-    def pop(self) -> State | None:
-        """The next state by the order whose turn it is."""
-        self._turn = 1 - self._turn
-        queue = self._queues[self._turn]
-        while queue:
-            state = heapq.heappop(queue)[1]
-            if not state.opened and not state.waiting:
-                return state
-        return None
-
-    def cheapest(self) -> State | None:
-        """The state of least value, which stays in the frontier."""
-        queue = self._queues[0]
-        while queue and (queue[0][1].opened or queue[0][1].waiting):
-            heapq.heappop(queue)
-        return queue[0][1] if queue else None
-
-
-_Entry: TypeAlias = tuple[tuple[float, float, int], State]

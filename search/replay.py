@@ -12,8 +12,8 @@ from rewrites.apply import RewriteError
 from rewrites.host import Host
 from rewrites.match import Match, find_matches
 from search.certified import Admitted
-from search.explorer import State
 from search.sharing import apply_shared
+from search.states import State
 from search.windows import Window
 
 

@@ -6,8 +6,9 @@ A rule with a small gain may take away the place of one with a large gain. Leavi
 from __future__ import annotations
 
 from rewrites.rule import Rule
-from search.explorer import Explorer, Limits, Move, State
+from search.explorer import Explorer, Limits
 from search.replay import Applied, corresponding
+from search.states import Move, State
 
 
 def revise(explorer: Explorer, limits: Limits, most: int = 24) -> State:

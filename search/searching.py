@@ -18,12 +18,13 @@ from costs.roofline import Cost, Roofline
 from graphs.graph import Graph
 from rewrites.rule import Rule
 from search.certified import Admitted, Certified, admit, refusals
-from search.explorer import Explorer, Limits, State
+from search.explorer import Explorer, Limits
 from search.interruption import Interruption
 from search.objective import Objective
 from search.replay import Solution, replay, solution_of
 from search.result import SearchResult, Step
 from search.revision import revise
+from search.states import State
 from search.windows import Window, boundaries, cut_out, local_order, put_back
 
 WINDOW = 48
