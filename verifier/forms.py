@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+import torch
 
 from graphs.graph import Graph, Value
 from operators.expressions import Formula, Truth, equal
@@ -78,7 +81,12 @@ def _form(graph: Graph, value: Value, known: dict[int, str]) -> str:
         operator = graph.operator(node)
         inside = ", ".join("-" if operand is None else _form(graph, operand, known) for operand in graph.operands(node))
         draw = f"#{_draws_before(graph, node)}" if operator.effects & (Effect.RANDOM | Effect.UNKNOWN) else ""
-        known[node] = f"%{operator.name}" if isinstance(operator, (Input, Constant)) else f"{operator}{draw}({inside})"
+        if isinstance(operator, Input):
+            known[node] = f"%{operator.name}"
+        elif isinstance(operator, Constant):
+            known[node] = _content(graph.constants[operator.name])
+        else:
+            known[node] = f"{operator}{draw}({inside})"
     return f"{known[node]}.{value.output}"
 
 
@@ -91,6 +99,12 @@ def same_code(rule: type[Rule]) -> bool:
         right.co_names,
         right.co_varnames,
     )
+
+
+def _content(tensor: torch.Tensor) -> str:
+    """A constant tensor by its type and bytes."""
+    flat = tensor.detach().cpu().contiguous().flatten()
+    return f"{tensor.dtype}{list(tensor.shape)}{hashlib.sha256(flat.view(torch.uint8).numpy().tobytes()).hexdigest()}"
 
 
 def _draws_before(graph: Graph, node: int) -> int:

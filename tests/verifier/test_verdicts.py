@@ -229,3 +229,19 @@ def test_another_process_gives_the_same_counterexample(tmp_path: Path) -> None:
     ]
     assert runs[0].returncode == 0, runs[0].stderr
     assert runs[0].stdout == runs[1].stdout
+
+
+def test_constants_of_one_name_and_different_contents_are_not_the_same() -> None:
+    class OtherConstants(Rule):
+        """x + 1 = x + 2."""
+
+        source = "a mistake"
+
+        def pattern(x: Float[Tensor, "2"]):
+            return x + torch.tensor([1.0, 1.0])
+
+        def replacement(x):
+            return x + torch.tensor([1.0, 2.0])
+
+    verdict = verify(OtherConstants, examples=10)
+    assert verdict.status is Status.REFUTED, verdict
