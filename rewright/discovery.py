@@ -34,7 +34,7 @@ def discover(
     channelwise = bool({"norm", "scalerows", "addchannel"} & set(families))
     run = Discovery(
         chosen(families),
-        sources(channelwise=channelwise),
+        sources(4, channelwise=channelwise),
         judge,
         most_operations,
         executor=executor,

@@ -122,7 +122,7 @@ class Discovery:
         enumeration = Enumeration(self.operations, self.sources, index=ClassIndex(self.most_classes))
         for level in range(1, self.most_operations + 1):
             last = level == self.most_operations
-            growth = enumeration.level(not last, lambda done, level=level: self.report(f"terms of {level} operations", done, 0))  # type: ignore[misc]
+            growth = enumeration.level(last, lambda done, level=level: self.report(f"terms of {level} operations", done, 0))  # type: ignore[misc]
             findings.growth.append(growth)
         found = [_oriented(left, right) for left, right in enumeration.equations.values()]
         candidates = [candidate for candidate in found if candidate is not None]

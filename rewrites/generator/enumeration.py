@@ -95,8 +95,12 @@ class Enumeration:
             inputs.append(term)
         self.levels.append(inputs)
 
-    def level(self, keep_values: bool = True, tick: Callable[[int], None] = lambda done: None) -> Growth:
-        """Enumerate the terms of one operation more; the growth it took."""
+    def level(self, last: bool = False, tick: Callable[[int], None] = lambda done: None) -> Growth:
+        """Enumerate the terms of one operation more; the growth it took.
+
+        Terms of the `last` level are not extended: no values are kept, and of terms that differ in which inputs they use, only those are
+        made that use the first ones of each sort.
+        """
         import time
 
         begun = time.perf_counter()
@@ -104,6 +108,8 @@ class Enumeration:
         growth, fresh = Growth(size), []
         for operation in self.operations:
             for children in self._operand_lists(operation, size):
+                if last and not self._uses_first_inputs(children):
+                    continue
                 growth.tried += 1
                 if growth.tried % 1000 == 0:
                     tick(growth.tried)
@@ -118,7 +124,7 @@ class Enumeration:
                 if representative == term.number:
                     growth.classes += 1
                     self._terms[term.number] = term
-                    if keep_values:
+                    if not last:
                         self._values[term.number] = values
                     fresh.append(term)
                 elif representative in self._terms:
@@ -147,6 +153,13 @@ class Enumeration:
                     continue
                 if len(frozenset().union(*(child.parts for child in children))) == size - 1:
                     yield children
+
+    def _uses_first_inputs(self, children: tuple[Term, ...]) -> bool:
+        used = {name for child in children for name in child.inputs}
+        counts: dict[str, int] = {}
+        for name in used:
+            counts[name[0]] = max(counts.get(name[0], 0), int(name[1:]) + 1)
+        return sum(counts.values()) == len(used)
 
     def _suits(self, operation: Operation, position: int, term: Term) -> bool:
         values = self._values.get(term.number)
