@@ -47,7 +47,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         raise TimeLimit
 
     before = signal.signal(signal.SIGALRM, strike)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)  # again and again: Python drops what is raised inside a finaliser or a callback
     try:
         yield
     finally:
