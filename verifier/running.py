@@ -118,12 +118,14 @@ def one_thread() -> Iterator[None]:
 
     oneDNN's convolution reads outside a bfloat16 weight whose strides skip elements, and kills the process (torch 2.13).
     """
-    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    threads, state, one_dnn = torch.get_num_threads(), torch.get_rng_state(), torch.backends.mkldnn.enabled
     torch.set_num_threads(1)
+    # `mkldnn.flags` would set all of oneDNN's switches, and warn of one that this build lacks.
+    torch.backends.mkldnn.set_flags(_enabled=False, _fp32_precision=None)
     try:
-        with torch.backends.mkldnn.flags(enabled=False):
-            yield
+        yield
     finally:
+        torch.backends.mkldnn.set_flags(_enabled=one_dnn, _fp32_precision=None)
         torch.set_num_threads(threads)
         torch.set_rng_state(state)
 
