@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,12 +93,19 @@ def entry_of(rule: type[Rule], verdict: Verdict) -> Entry:
 
 def place_of(rule: type[Rule]) -> tuple[str, int]:
     """The file (as seen from here) and line where a rule is written; no file for one that was made, not written."""
-    try:
-        file, line = inspect.getsourcefile(rule) or "", inspect.getsourcelines(rule)[1]
-    except (OSError, TypeError):
+    file = getattr(sys.modules.get(rule.__module__), "__file__", None)
+    if file is None or not Path(file).is_file():
         return "", 1
     here = Path.cwd()
-    return (str(Path(file).relative_to(here)) if Path(file).is_relative_to(here) else file), line
+    line = _lines_of(file).get(rule.__name__, 1)
+    return (str(Path(file).relative_to(here)) if Path(file).is_relative_to(here) else str(file)), line
+
+
+@cache
+def _lines_of(file: str) -> dict[str, int]:
+    """The line of every class and function of a file."""
+    tree = ast.parse(Path(file).read_bytes())
+    return {node.name: node.lineno for node in ast.walk(tree) if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
 
 
 def verify_all(targets: Sequence[Target], request: Request, jobs: int = 1) -> Iterator[Entry]:
