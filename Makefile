@@ -9,7 +9,6 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
-FUZZ_SECONDS ?= 3600
 # Two workers share the machine: more threads within each would only fight for the cores.
 THREADS := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
