@@ -7,13 +7,24 @@ from dataclasses import replace
 from typing import Any
 
 from graphs.graph import Value
-from operators.arithmetic import Absolute, Add, Multiply, Negative, Sign
+from operators.arithmetic import Absolute, Add, Multiply, Negative
+from operators.axes import without as without_axes
+from operators.casts import Cast
+from operators.comparison import Equal, LogicalAnd, LogicalOr
+from operators.layout import Reshape
 from operators.operator import Operator, TensorType, kind_of
-from operators.reductions import Amax
+from operators.reductions import Amax, Reduction
 from operators.sources import Full
+from verifier.bits import NotCovered
 from verifier.lanes import EVERY, Lane, Making, type_name, wider
+from verifier.proof.reductions import ROUNDING
 
 _NOT_NEGATIVE = frozenset({"Exp", "Exp2", "Sigmoid", "Square"})
+_BLIND_TO_ZEROS = frozenset({
+    "Exp", "Exp2", "Expm1", "Sigmoid", "Tanh", "Sqrt", "Sin", "Cos", "Tan", "Atan", "Erf", "Log", "Log1p", "Log2", "Log10", "Floor",
+    "Ceil", "Trunc", "Round", "Silu", "Gelu", "Softsign", "Mish",
+})  # fmt: skip
+"""Functions of one number that at −0 and +0 have one value, up to the sign of a zero, and that turn NaN into NaN."""
 
 
 class Arithmetic(Making):
@@ -22,6 +33,8 @@ class Arithmetic(Making):
     def computation(self, kept: Operator, plain: list[Any], types: tuple[TensorType, ...], text: str) -> list[Lane | Value]:
         """An operator of which only is known that equal operands give equal results."""
         if not kept.pointwise:
+            if isinstance(kept, Reduction) and kept.keep:
+                return [self.kept(kept, text, types[0])]
             return [self._opaque(f"{text}.{output}", t) for output, t in enumerate(types)]
         type = types[0]
         dtypes = ", ".join(source.dtype for p in plain if p is not None for source in [p[1]] if not source.weak)
@@ -37,44 +50,89 @@ class Arithmetic(Making):
             return [self.function(name, *bits, shape=type.shape, dtype=type.dtype)]
         fits = frozenset() if weak else wider(type.dtype)
         all_lanes = all(p is not None and (isinstance(p[0], Lane) or p[0] in self.numbers) for p in plain)
-        if type_name(kept) in ("Add", "Multiply", "Divide") and all_lanes and len(bits) == 2:
-            return [self._arithmetic(type_name(kept), name, bits[0], bits[1], type, fits, weak)]
-        result = self.function(name, *bits, shape=type.shape)
+        operands = [self.lane(*p) for p in plain if p is not None] if all_lanes else []
+        if type_name(kept) in ("Add", "Multiply") and len(operands) == 2:
+            bits = [self.add(word, *bits, shape=type.shape) for word in (Add(), Multiply())]
+        lane = self.computed(self.function(name, *bits, shape=type.shape), fits, weak)
         if type_name(kept) in _NOT_NEGATIVE:
-            lane = self.computed(self.add(Absolute(), result, shape=type.shape), fits, weak)
-            return [replace(lane, order=self.add(Absolute(), lane.order, shape=type.shape))]
-        return [self.computed(result, fits, weak)]
+            lane = self.computed(self.add(Absolute(), lane.bits, shape=type.shape), fits, weak)
+            lane = replace(lane, order=self.add(Absolute(), lane.order, shape=type.shape))
+        if not self.style.rounding or weak or not operands:
+            return [lane]
+        return [self._by_order(kept, name, operands, lane, type)]
+
+    def _by_order(self, kept: Operator, name: str, operands: list[Lane], lane: Lane, type: TensorType) -> Lane:
+        """The lane with its place in the order, and NaN, as functions of the operands' places: the signs of zeros have no influence."""
+        word, shape = type_name(kept), type.shape
+        if word == "Square":
+            word, operands = "Multiply", operands * 2
+        if word in ("Add", "Multiply"):
+            orders = [self._computed_with(operand, type.dtype) for operand in operands]
+            beside = any(operand.weak and type.dtype not in operand.fits for operand in operands)
+            exact = self.add(Add() if word == "Add" else Multiply(), *orders, shape=shape)
+            order = self.function(f"{ROUNDING}{type.dtype}{' beside a Python number' * beside}", exact, shape=shape)
+            flags = [operand.nan for operand in operands]
+            if not (any if word == "Add" else all)(operand.finite for operand in operands):
+                undefined = self._undefined_sum(orders, exact, shape) if word == "Add" else self._undefined_product(orders, shape)
+                flags.append(self.add(Cast(self.flag), undefined, shape=shape, dtype=self.flag) if self.style.pools else undefined)
+            return replace(lane, order=order, nan=self.either(flags, shape))
+        if word not in _BLIND_TO_ZEROS or len(operands) != 1 or operands[0].weak:
+            return lane
+        (operand,) = operands
+        order = self.function(f"number: {name}", operand.order, shape=shape)
+        if word in _NOT_NEGATIVE:
+            order = self.add(Absolute(), order, shape=shape)
+        special = self.function(f"NaN: {name}", operand.order, shape=shape, dtype=self.flag)
+        return replace(lane, order=order, nan=self.either([operand.nan, special], shape))
+
+    def _computed_with(self, lane: Lane, dtype: str) -> Value:
+        """The place in the order of an operand of arithmetic; half-precision kernels compute with Python numbers in float32."""
+        if dtype in lane.fits:
+            return lane.order
+        if not lane.weak:
+            raise NotCovered("arithmetic on elements of another dtype")
+        if lane.number is not None:
+            return self.signed(self.unknown(f"{abs(lane.number)} beside {dtype}"), lane.number)
+        self.rounded.add(f"beside {dtype}")
+        if len(self.rounded) > 1:
+            raise NotCovered("a real attribute rounded in two ways")
+        return lane.order
+
+    def _is_infinite(self, order: Value) -> Value:
+        shape = self.shape(order)
+        return self.add(Equal(), self.add(Absolute(), order, shape=shape), self.unknown("infinity"), shape=shape, dtype="bool")
+
+    def _undefined_sum(self, orders: list[Value], exact: Value, shape: tuple[Any, ...]) -> Value:
+        """Infinities of opposite signs are added."""
+        opposite = self.add(Equal(), exact, self.scalar(0.0), shape=shape, dtype="bool")
+        return self.add(LogicalAnd(), opposite, self._is_infinite(orders[0]), shape=shape, dtype="bool")
+
+    def _undefined_product(self, orders: list[Value], shape: tuple[Any, ...]) -> Value:
+        """Zero times an infinity."""
+        ways = []
+        for one, other in (orders, orders[::-1]):
+            zero = self.add(Equal(), one, self.scalar(0.0), shape=self.shape(one), dtype="bool")
+            ways.append(self.add(LogicalAnd(), zero, self._is_infinite(other), shape=shape, dtype="bool"))
+        return self.add(LogicalOr(), *ways, shape=shape, dtype="bool")
+
+    def kept(self, kept: Reduction, text: str, type: TensorType) -> Lane | Value:
+        """A reduction that keeps its axes, as the one that does not, reshaped."""
+        shape = without_axes(type.shape, kept.axes)
+        plain = f"{replace(kept, keep=False)}{text.removeprefix(str(kept))}"  # type: ignore[type-var]
+        found = self._opaque(f"{plain}.0", TensorType(shape, type.dtype))
+
+        def reshaped(value: Value, dtype: str) -> Value:
+            return self.add(Reshape(type.shape), value, shape=type.shape, dtype=dtype)
+
+        if not isinstance(found, Lane):
+            return reshaped(found, type.dtype)
+        nan = None if found.nan is None else reshaped(found.nan, self.flag)
+        return replace(found, order=reshaped(found.order, "float32"), bits=reshaped(found.bits, "float32"), nan=nan)
 
     def _opaque(self, text: str, type: TensorType) -> Lane | Value:
         if kind_of(type.dtype) != "float":
             return self.unknown(f"value of {text}", type.shape, type.dtype)
         return self.computed(self.unknown(f"bits of {text}", type.shape), wider(type.dtype))
-
-    def _arithmetic(self, word: str, name: str, a: Value, b: Value, type: TensorType, fits: frozenset[str], weak: bool) -> Lane:
-        """A sum, product or quotient: sums and products do not depend on the order of their operands (a and b follow from a + b and ab)."""
-        shape = type.shape
-        if not self.style.signs:
-            if word == "Divide":
-                return self.computed(self.function(name, a, b, shape=shape), fits, weak)
-            both = self.add(Add(), a, b, shape=shape), self.add(Multiply(), a, b, shape=shape)
-            return self.computed(self.function(name, *both, shape=shape), fits, weak)
-        if word == "Add":
-            both = self.add(Add(), a, b, shape=shape), self.add(Multiply(), a, b, shape=shape)
-            bits = self.function(name, *both, shape=shape)
-            size = self.add(Absolute(), both[0], shape=shape)
-            sign = self.add(Sign(), both[0], shape=shape)
-            number = self.function(f"number of {name}", size, both[1], shape=shape)
-            nan = self.function(f"NaN of {name}", size, both[1], shape=shape, dtype=self.flag)
-            return Lane(self.add(Multiply(), sign, number, shape=shape), bits, nan, fits, weak=weak)
-        sizes = [self.add(Absolute(), v, shape=self.shape(v)) for v in (a, b)]
-        signs = [self.add(Sign(), v, shape=self.shape(v)) for v in (a, b)]
-        if word == "Multiply":
-            sizes = [self.add(kept, *sizes, shape=shape) for kept in (Add(), Multiply())]
-        size = self.add(Absolute(), self.function(name, *sizes, shape=shape), shape=shape)
-        sign = self.add(Multiply(), *signs, shape=shape)
-        lane = self.computed(size, fits, weak)
-        number = self.add(Absolute(), lane.order, shape=shape)
-        return replace(lane, bits=self.add(Multiply(), sign, size, shape=shape), order=self.add(Multiply(), sign, number, shape=shape))
 
     def _negative(self, kept: Operator, plain: list[Any], type: TensorType) -> Lane | Value | None:
         item, source = plain[0]

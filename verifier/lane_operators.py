@@ -11,11 +11,12 @@ from operators.arithmetic import Negative
 from operators.casts import Cast
 from operators.comparison import Greater, LogicalOr, Where
 from operators.operator import Operator, TensorType, kind_of, promote
-from operators.reductions import Amax
+from operators.reductions import Amax, Reduction
 from operators.sources import Constant, Full, Input, Scalar
 from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered, live
 from verifier.lane_arithmetic import Arithmetic
 from verifier.lanes import EVERY, Lane, Style, type_name, wider
+from verifier.proof.reductions import ROUNDING
 
 MOVES = frozenset({
     "Cat", "Stack", "Split", "Unbind", "Pad", "Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Roll", "Repeat",
@@ -49,6 +50,12 @@ def has_pools(graph: Graph) -> bool:
     """Something in the graph chooses among elements at different places."""
     names = {type(graph.operator(node)).__name__ for node in live(graph)}
     return bool(names & (_EXTREMES | _POOLS))
+
+
+def chooses(graph: Graph) -> bool:
+    """Something in the graph chooses the larger or the smaller of numbers."""
+    names = {type(graph.operator(node)).__name__ for node in live(graph)}
+    return bool(names & (_CHOICES | _EXTREMES | _POOLS))
 
 
 def _is_transparent(kept: Operator) -> bool:
@@ -139,9 +146,9 @@ class Lanes(Arithmetic):
         order = self.made.input(kept.name, TensorType(type.shape, "float32", type.weak))
         bits = self.unknown(f"bits of {kept.name}", type.shape)
         if type.weak:
-            return Lane(order, bits, None, frozenset(), weak=True)
+            return Lane(order, bits, None, frozenset(), weak=True, finite=self.style.without_nan)
         nan = None if self.style.without_nan else self.unknown(f"NaN in {kept.name}", type.shape, self.flag)
-        return Lane(order, bits, nan, wider(type.dtype))
+        return Lane(order, bits, nan, wider(type.dtype), finite=self.style.without_nan)
 
     def _scalar(self, kept: Scalar) -> Lane | Value:
         if isinstance(kept.value, float):
@@ -186,7 +193,8 @@ class Lanes(Arithmetic):
         if any(lane.nan is not None for lane in moving):
             nan = list(move(self.flag_of, self.flag))
         fits = frozenset.intersection(*(lane.fits for lane in moving))
-        return [Lane(o, b, n, fits) for o, b, n in zip(order, bits, nan, strict=True)]
+        finite = all(lane.finite for lane in moving)
+        return [Lane(o, b, n, fits, finite=finite) for o, b, n in zip(order, bits, nan, strict=True)]
 
     def _cast(self, kept: Operator, item: Lane | Value, source: TensorType, type: TensorType, text: str) -> Lane | Value:
         target = type.dtype
@@ -202,7 +210,10 @@ class Lanes(Arithmetic):
         if target in FLOAT_FORMATS:
             if item.weak or target in item.fits:
                 return self.rounded_to(item, target)
-            return self.computed(self.function(f"{kept}", item.bits, shape=type.shape), wider(target))
+            lane = self.computed(self.function(f"{kept}", item.bits, shape=type.shape), wider(target))
+            if not self.style.rounding:
+                return lane
+            return replace(lane, order=self.function(f"{ROUNDING}{target} of {source.dtype}", item.order, shape=type.shape), nan=item.nan)
         if target in item.fits:
             return self.add(kept, item.order, shape=type.shape, dtype=target)
         return self.function(f"{kept}", item.bits, shape=type.shape, dtype=target)
@@ -219,7 +230,11 @@ class Lanes(Arithmetic):
                     fields = kept.attributes
                     by = Amax(fields["axes"] if "axes" in fields else (fields["axis"],), fields["keep"])
                 nan = self.add(by, lane.nan, shape=types[0].shape, dtype=self.flag)
-            results.append(Lane(made, self.unknown(f"bits of {text}", types[0].shape), nan, lane.fits))
+            if isinstance(kept, Reduction) and kept.keep:
+                bits = self.kept(kept, text, types[0]).bits  # type: ignore[union-attr]
+            else:
+                bits = self.unknown(f"bits of {text}.0", types[0].shape)
+            results.append(Lane(made, bits, nan, lane.fits, finite=lane.finite))
         if name in _POSITIONS:
             keyed = lane.order
             if lane.nan is not None:
@@ -246,7 +261,8 @@ class Lanes(Arithmetic):
             absent = "".join("-" if lane is None else "x" for lane in lanes)
             bits = self.function(f"bits of {kept} {absent}", *(lane.bits for lane in there), shape=type.shape)
         fits = frozenset.intersection(*(lane.fits for lane in there))
-        return Lane(order, bits, nan, fits if type_name(kept) not in ("Relu", "Relu6") else fits & EVERY)
+        fits = fits if type_name(kept) not in ("Relu", "Relu6") else fits & EVERY
+        return Lane(order, bits, nan, fits, finite=all(lane.finite for lane in there))
 
     def _comparison(self, kept: Operator, plain: list[Any], type: TensorType) -> Value:
         sources = [source for _, source in plain]
@@ -285,7 +301,7 @@ class Lanes(Arithmetic):
         for part in ("order", "bits"):
             one, none, minus = (getattr(self.constant(number), part) for number in (1.0, 0.0, -1.0))
             parts.append(self.add(Where(), above, one, self.add(Where(), below, minus, none, shape=shape), shape=shape))
-        return Lane(parts[0], parts[1], None, EVERY)
+        return Lane(parts[0], parts[1], None, EVERY, finite=True)
 
     def _isnan(self, kept: Operator, plain: list[Any], type: TensorType) -> Lane | Value | None:
         lane = self.lane(*plain[0])
@@ -301,7 +317,7 @@ class Lanes(Arithmetic):
         if a.nan is not None or b.nan is not None:
             flags = [self.never() if lane.nan is None else lane.nan for lane in (a, b)]
             nan = self.add(Where(), condition, *flags, shape=type.shape, dtype=self.flag)
-        return Lane(parts[0], parts[1], nan, a.fits & b.fits)
+        return Lane(parts[0], parts[1], nan, a.fits & b.fits, finite=a.finite and b.finite)
 
 
-__all__ = ["Lanes", "has_pools", "is_ordered"]
+__all__ = ["Lanes", "chooses", "has_pools", "is_ordered"]

@@ -8,8 +8,9 @@ Assumes: a kernel computes equal elements alike wherever they lie. The finite nu
 taken as one, lie in the order of the reals so that negation is negation; bits are numbers of which negation flips the sign; all NaNs
 are one. Widening changes nothing. torch's maximum, minimum, clamp, relu, reductions and max pools return NaN when an operand is NaN,
 else one of their operands; which of −0 and +0 they return is not known. Positions of extremes are the first, and NaN counts as the most
-extreme. Multiplying and dividing by 1 or −1, adding −0 and the power 1 are exact; x + y and x · y do not
-depend on the order of the two; the sign of a product or quotient is that of its operands; a sum of opposite terms has the opposite value.
+extreme. Multiplying and dividing by 1 or −1, adding −0 and the power 1 are exact. Other sums and products are the real ones, rounded by
+a function that increases and is odd (in half precision by way of float32, which comes to the same; beside Python numbers it is another
+function), where infinities are real numbers so large that arithmetic with finite ones leaves them to be infinities.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from graphs.graph import Graph, Value
@@ -56,7 +58,7 @@ class Unknown(Operator):
 class Lane:
     """A floating-point value: its place in the order, its bits, where it is NaN (None: nowhere), and the dtypes that hold it.
 
-    `number` is the number when it is known, `weak` marks a Python number, `name` a real attribute.
+    `number` is the number when it is known, `weak` marks a Python number, `finite` one that is known to be neither infinite nor NaN.
     """
 
     order: Value
@@ -65,16 +67,17 @@ class Lane:
     fits: frozenset[str]
     number: float | None = None
     weak: bool = False
+    finite: bool = False
 
 
 @dataclass(frozen=True)
 class Style:
     """How values are written: `pools` where NaN is followed through maxima, `ordered` where something depends on more than maxima,
-    `signs` to use the signs of sums, products and quotients, `without_nan` where inputs that are NaN do not matter."""
+    `rounding` to take sums and products as rounded real ones, `without_nan` where inputs that are not finite do not matter."""
 
     pools: bool = False
     ordered: bool = True
-    signs: bool = False
+    rounding: bool = False
     without_nan: bool = False
 
 
@@ -94,6 +97,11 @@ def holds(number: float, dtype: str) -> bool:
 
     double = torch.tensor(number, dtype=torch.float64)
     return math.isnan(number) or bool(double.to(getattr(torch, dtype)).double() == double)
+
+
+def _is_as_written(number: float) -> bool:
+    """The number is exactly what its decimals say, as the proof over the reals takes it."""
+    return not math.isfinite(number) or Fraction(str(number)) == Fraction(number)
 
 
 def _holds_whole(source: str, target: str) -> bool:
@@ -183,13 +191,13 @@ class Making:
 
     def constant(self, number: float, weak: bool = True) -> Lane:
         """A number that is known."""
-        fits = frozenset(dtype for dtype in FLOAT_FORMATS if holds(number, dtype))
+        fits = frozenset(dtype for dtype in FLOAT_FORMATS if holds(number, dtype) and _is_as_written(number))
         if math.isnan(number):
             return Lane(self.scalar(0.0), self.unknown("bits of NaN"), self.scalar(1.0 if self.style.pools else True), EVERY, number, weak)
         order = self.scalar(number)
         if math.isinf(number) and self.style.ordered:
             order = self.signed(self.unknown("infinity"), number)
-        return Lane(order, self.signed(self.unknown(f"bits of {abs(number)}"), number), None, fits, number, weak)
+        return Lane(order, self.signed(self.unknown(f"bits of {abs(number)}"), number), None, fits, number, weak, math.isfinite(number))
 
     def signed(self, value: Value, number: float) -> Value:
         return self.add(Negative(), value, shape=self.shape(value)) if math.copysign(1.0, number) < 0 else value
@@ -221,7 +229,7 @@ class Making:
             bits = self.add(Where(), item, one, zero, shape=shape)
         else:
             bits = self.function("bits of whole number", item, shape=shape)
-        return Lane(order, bits, None, fits | whole)
+        return Lane(order, bits, None, fits | whole, finite=True)
 
     def rounded_to(self, lane: Lane, dtype: str) -> Lane:
         """The lane as a number of the dtype.

@@ -12,7 +12,7 @@ from graphs.trace import TraceError
 from operators.operator import Effect, Operator, ShapeError, TensorType, kind_of
 from operators.sources import Input
 from rewrites.cases import Case, TracedCase, cases, trace_case
-from rewrites.rule import Rule
+from rewrites.rule import Change, Rule
 from verifier import forms
 from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered, live, prove_bits
 from verifier.instances import Ground, allowed_dtypes
@@ -20,7 +20,7 @@ from verifier.proof.bounded import prove_bounded
 from verifier.proof.conditions import bounds_from
 from verifier.proof.prove import VACUOUS
 from verifier.proof.rules import prove_case
-from verifier.selection import Bits, prove_selection
+from verifier.selection import OPEN, VALUES, Bits, Known, computes, prove_selection
 from verifier.sizes import flattened
 
 _SECONDS_PER_CASE = 10.0
@@ -45,6 +45,7 @@ def prove_all(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) ->
     """The proof of every case, up to the first that is open; cases that no sizes satisfy are left out."""
     result = Proofs(real=True)
     covered: set[str] = set()
+    known: Known = {}
     for case in cases(rule):
         ground = grounds.get(case) or Ground(rule, case, 0)
         traced = ground.trace if not isinstance(ground.trace, Exception) else None
@@ -57,7 +58,9 @@ def prove_all(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) ->
         proof = prove_case(traced, timeout=max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic())))
         if proof.status == VACUOUS:
             continue
-        beyond = _beyond_reals(traced, rule, deadline) if proof.proved else Bits(_why(proof))
+        beyond = _beyond_reals(traced, rule, deadline, known) if proof.proved else Bits(_why(proof))
+        if proof.proved and beyond.left_open in (OPEN, VALUES) and Change.SIGNED_ZERO in rule.equality.changes and computes(traced):
+            beyond = prove_selection(rule, traced, deadline, rounding=True, known=known)
         if beyond.left_open:
             bits = _bits(traced, rule, deadline)
             if bits is not None:
@@ -156,7 +159,7 @@ def _bits(traced: TracedCase, rule: type[Rule], deadline: float) -> str | None:
     return f"bit for bit in {', '.join(dtypes)}"
 
 
-def _beyond_reals(traced: TracedCase, rule: type[Rule], deadline: float) -> Bits:
+def _beyond_reals(traced: TracedCase, rule: type[Rule], deadline: float, known: Known) -> Bits:
     """What a proof over the reals leaves open for the rule, and the scope of what is proved besides."""
     operators = [graph.operator(node) for graph in (traced.pattern, traced.replacement) for node in live(graph)]
     kinds = {kind_of(dtype) for v in rule.signature().tensors for dtype in allowed_dtypes(v)}
@@ -165,7 +168,7 @@ def _beyond_reals(traced: TracedCase, rule: type[Rule], deadline: float) -> Bits
         return Bits(reason)
     if not rule.equality.bitwise or not rule.signature().tensors or not kinds & {"float", "complex"} or all(map(_moves, operators)):
         return Bits("")
-    return prove_selection(rule, traced, deadline)
+    return prove_selection(rule, traced, deadline, known=known)
 
 
 def _open_for_integers(traced: TracedCase, rule: type[Rule], deadline: float) -> str:

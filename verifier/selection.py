@@ -15,13 +15,13 @@ from fractions import Fraction
 from graphs.graph import Graph, Value
 from operators.comparison import Where
 from operators.operator import collecting_obligations, kind_of, taken_as_one
-from operators.sources import Scalar
+from operators.sources import Constant, Input, Scalar
 from rewrites.cases import TracedCase, trace_case
 from rewrites.rule import Change, Equality, Rule
 from rewrites.signature import RealVariable
 from verifier.bits import FLOAT_FORMATS, NotCovered, live
 from verifier.instances import allowed_dtypes
-from verifier.lane_operators import Lanes, has_pools, is_ordered
+from verifier.lane_operators import Lanes, chooses, has_pools, is_ordered
 from verifier.lanes import Lane, Style, holds
 from verifier.proof.conditions import bounds_from
 from verifier.proof.knowledge import Bound
@@ -45,33 +45,78 @@ class Bits:
         return Bits(max(self.left_open, other.left_open, key=_ORDER.index), self.scope | other.scope)
 
 
-def prove_selection(rule: type[Rule], traced: TracedCase, deadline: float) -> Bits:
-    """What is proved of the case's bits in every floating dtype that the rule's tensors may have."""
+Known = dict[tuple[str, bool], Bits]
+"""Answers for pointwise cases by their operators: what holds element by element holds for every shape."""
+
+
+def prove_selection(rule: type[Rule], traced: TracedCase, deadline: float, rounding: bool = False, known: Known | None = None) -> Bits:
+    """What is proved of the case's bits in every floating dtype that the rule's tensors may have.
+
+    With `rounding`, sums and products are rounded real ones; else they are unknown functions (which is quicker). `known` keeps answers
+    from one case of the rule to the next. That the sides are equal over the reals is known already.
+    """
+    look = (_look(traced), rounding)
+    if known is not None and look in known and _is_pointwise(traced):
+        return known[look]
     answer = Bits(BIT_FOR_BIT)
     seen: set[str] = set()
     for retraced in per_dtype(rule, traced):
-        look = _look(retraced)
-        if look not in seen:
-            seen.add(look)
-            answer = answer & prove_traced(retraced, rule.equality, deadline)
+        text = _look(retraced)
+        if text not in seen:
+            seen.add(text)
+            answer = answer & prove_traced(retraced, rule.equality, deadline, rounding)
         if answer.left_open == OPEN:
             break
+    if known is not None:
+        known[look] = answer
     return answer
 
 
+def _is_pointwise(traced: TracedCase) -> bool:
+    graphs = (traced.pattern, traced.replacement)
+    operators = [graph.operator(node) for graph in graphs for node in graph]
+    return all(o.pointwise or isinstance(o, (Input, Scalar)) for o in operators)
+
+
 def per_dtype(rule: type[Rule], traced: TracedCase) -> Iterator[TracedCase]:
-    """The case traced anew for every floating dtype of the rule's tensors."""
+    """The case traced in every floating dtype of the rule's tensors; once where all the traces are alike.
+
+    A trace that has no casts and is alike in float32 and float16 is alike in the others: a change to them would be a cast.
+    """
     tensors = [v for v in rule.signature().tensors if any(kind_of(d) == "float" for d in allowed_dtypes(v))]
-    for dtype in FLOAT_FORMATS:
-        dtypes = {v.name: dtype for v in tensors if dtype in allowed_dtypes(v) and len(allowed_dtypes(v)) > 1}
-        if dtypes:
-            yield trace_case(rule, traced.case, dtypes)
-    if all(len(allowed_dtypes(v)) == 1 for v in tensors):
+    free = [v for v in tensors if len(allowed_dtypes(v)) > 1]
+    if not free:
         yield traced
+        return
+
+    def traced_in(dtype: str) -> TracedCase:
+        return trace_case(rule, traced.case, {v.name: dtype for v in free if dtype in allowed_dtypes(v)})
+
+    if all(set(FLOAT_FORMATS) <= set(allowed_dtypes(v)) for v in free):
+        narrow = traced_in("float16")
+        if not _depends_on_dtype(narrow) and not _depends_on_dtype(traced) and _look(narrow) == _look(traced):
+            yield traced
+            return
+    for dtype in FLOAT_FORMATS:
+        if any(dtype in allowed_dtypes(v) for v in free):
+            yield traced_in(dtype)
+
+
+def _depends_on_dtype(traced: TracedCase) -> bool:
+    """There are casts, tensors of constants, or numbers that some dtypes hold exactly and others do not."""
+    for graph in (traced.pattern, traced.replacement):
+        for node in graph:
+            kept = graph.operator(node)
+            if type(kept).__name__ in ("Cast", "Full") or isinstance(kept, Constant):
+                return True
+            number = kept.value if isinstance(kept, Scalar) and isinstance(kept.value, (int, float)) else 0
+            if len({holds(float(number), dtype) for dtype in FLOAT_FORMATS}) > 1:
+                return True
+    return False
 
 
 def _look(traced: TracedCase) -> str:
-    """All that may differ between the traces in two dtypes, as text."""
+    """All but the shapes that may differ between the traces in two dtypes, as text."""
     parts = []
     casts = False
     dtypes = {t.dtype for graph in (traced.pattern, traced.replacement) for node in graph for t in graph.types(node) if not t.weak}
@@ -80,51 +125,54 @@ def _look(traced: TracedCase) -> str:
         for node in graph.topological_order():
             kept = graph.operator(node)
             casts |= type(kept).__name__ == "Cast"
-            parts.append(f"{node} {kept} {graph.operands(node)}")
+            name = f"%{kept.name}" if isinstance(kept, Input) else str(kept)
+            parts.append(f"{node} {name} {graph.operands(node)} {[(t.dtype, t.weak) for t in graph.types(node)]}")
             if isinstance(kept, Scalar) and isinstance(kept.value, (int, float)):
                 parts.append(str([holds(float(kept.value), dtype) for dtype in floats]))
-    text = "\n".join(parts)
+    text = "\n".join([*parts, *(str(f.sentence) for f in traced.value_conditions)])
     return text if casts or len(floats) != 1 else text.replace(floats[0], "the dtype")
 
 
-def prove_traced(traced: TracedCase, equality: Equality, deadline: float, seconds: float = 2.0) -> Bits:
+def prove_traced(traced: TracedCase, equality: Equality, deadline: float, rounding: bool = False, seconds: float = 1.0) -> Bits:
     """What is proved of the bits of one traced case; each attempt takes some seconds at most."""
     try:
         with collecting_obligations(), taken_as_one(traced.case.units):
-            return _prove(traced, equality, deadline, seconds)
+            return _prove(traced, equality, deadline, rounding, seconds)
     except NotCovered:
         return Bits(OPEN)
 
 
-def _prove(traced: TracedCase, equality: Equality, deadline: float, seconds: float) -> Bits:
+def _prove(traced: TracedCase, equality: Equality, deadline: float, rounding: bool, seconds: float) -> Bits:
     graphs = (traced.pattern, traced.replacement)
-    style = Style(any(map(has_pools, graphs)), any(map(is_ordered, graphs)), False, Change.NAN_INF in equality.changes)
+    style = Style(any(map(has_pools, graphs)), rounding or any(map(is_ordered, graphs)), rounding, Change.NAN_INF in equality.changes)
 
-    def equal(style: Style, part: str) -> frozenset[str] | None:
+    def equal(part: str) -> frozenset[str] | None:
         left = deadline - time.monotonic()
         return _equal(traced, style, part, min(seconds, left)) if left > 0 else None
 
-    bits = equal(style, "bits")
-    if bits is None and _computes(traced):
-        style = replace(style, signs=True)
-        bits = equal(style, "bits")
+    zeros_count = Change.SIGNED_ZERO not in equality.changes
+    bits = equal("bits") if not rounding and (zeros_count or not any(map(chooses, graphs))) else None
     if bits is not None:
         return Bits(BIT_FOR_BIT, bits)
-    order = equal(style, "order")
+    order = equal("order")
     if order is None:
-        order = equal(style, "order of numbers")
+        order = equal("order of numbers")
     if order is None:
-        return Bits(OPEN)
-    nan = equal(style, "nan")
+        bits = None if rounding or zeros_count else equal("bits")
+        return Bits(OPEN) if bits is None else Bits(BIT_FOR_BIT, bits)
+    nan = equal("nan")
     if nan is None:
         return Bits(VALUES, order)
-    return Bits(BIT_FOR_BIT if Change.SIGNED_ZERO in equality.changes else ZEROS, order | nan)
+    return Bits(ZEROS if zeros_count else BIT_FOR_BIT, order | nan)
 
 
-def _computes(traced: TracedCase) -> bool:
-    """Sums, products or quotients are computed."""
-    names = {type(graph.operator(node)).__name__ for graph in (traced.pattern, traced.replacement) for node in live(graph)}
-    return bool(names & {"Add", "Subtract", "Multiply", "Divide"})
+def computes(traced: TracedCase) -> bool:
+    """Something is computed that rounds."""
+    return any(
+        type(graph.operator(node)).__name__ in ("Add", "Subtract", "Multiply", "Square", "Cast")
+        for graph in (traced.pattern, traced.replacement)
+        for node in live(graph)
+    )
 
 
 def _equal(traced: TracedCase, style: Style, part: str, seconds: float) -> frozenset[str] | None:
@@ -145,7 +193,11 @@ def _equal(traced: TracedCase, style: Style, part: str, seconds: float) -> froze
     for side, found in zip(sides, outputs, strict=True):
         side.made.outputs = found
         graphs.append(side.made)
-    bounds = [*_bounds(traced), *(Bound(">=", ((name, Fraction(1)),)) for name in _flags(sides) if style.pools)]
+    bounds = [
+        *_bounds(traced),
+        *(Bound(">=", ((name, Fraction(1)),)) for name in _flags(sides) if style.pools),
+        Bound(">", (("infinity", Fraction(1)),)),
+    ]
     proof = prove(graphs[0], graphs[1], traced.facts, bounds, (), seconds)
     return frozenset(proof.scope) if proof.proved else None
 
@@ -185,4 +237,4 @@ def _is_kept_by_rounding(bound: Bound) -> bool:
     return len(sizes) == 1 and all(holds(float(bound.constant / sizes[0]), dtype) for dtype in ("float16", "bfloat16"))
 
 
-__all__ = ["BIT_FOR_BIT", "OPEN", "VALUES", "ZEROS", "Bits", "per_dtype", "prove_selection", "prove_traced"]
+__all__ = ["BIT_FOR_BIT", "OPEN", "VALUES", "ZEROS", "Bits", "computes", "per_dtype", "prove_selection", "prove_traced"]

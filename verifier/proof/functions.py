@@ -16,6 +16,7 @@ from verifier.proof.knowledge import Index
 from verifier.proof.laws import ONE, exponential, inverse, logarithm, sigmoid, square_root, tanh
 from verifier.proof.normalise import by_cases
 from verifier.proof.piecewise import above_zero, absolute, floor, maximum, minimum, rounding, truncation
+from verifier.proof.reductions import ROUNDING
 from verifier.proof.signs import polynomial_of
 from verifier.proof.terms import Function, Value, as_value
 
@@ -112,6 +113,20 @@ def uninterpreted(name: str) -> Callable[..., Value]:
     return build
 
 
+def rounding_to(name: str) -> Callable[..., Value]:
+    """A function of which is known that it increases (not strictly), and f(−x) = −f(x): rounding to the nearest number of a set."""
+
+    def build(value: Value) -> Value:
+        def make(x: Value) -> Value:
+            if not x.terms:
+                return x
+            return -Value.of(Function(name, (-x,), build)) if leads_negative(x) else Value.of(Function(name, (x,), build))
+
+        return by_cases([value], make)
+
+    return build
+
+
 NAMED: dict[str, Callable[..., Any]] = {
     "divide": lambda a, b: a * inverse(b),
     "exp": exponential,
@@ -150,4 +165,4 @@ NAMED: dict[str, Callable[..., Any]] = {
 
 def named(name: str) -> Callable[..., Value]:
     """The function of this name, in normal form."""
-    return NAMED.get(name) or uninterpreted(name)
+    return NAMED.get(name) or (rounding_to(name) if name.startswith(ROUNDING) else uninterpreted(name))
