@@ -121,11 +121,11 @@ def one_thread() -> Iterator[None]:
     threads, state, one_dnn = torch.get_num_threads(), torch.get_rng_state(), torch.backends.mkldnn.enabled
     torch.set_num_threads(1)
     # `mkldnn.flags` would set all of oneDNN's switches, and warn of one that this build lacks.
-    torch.backends.mkldnn.set_flags(_enabled=False, _fp32_precision=None)
+    torch.backends.mkldnn.set_flags(_enabled=False, _fp32_precision=None)  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
-        torch.backends.mkldnn.set_flags(_enabled=one_dnn, _fp32_precision=None)
+        torch.backends.mkldnn.set_flags(_enabled=one_dnn, _fp32_precision=None)  # type: ignore[no-untyped-call]
         torch.set_num_threads(threads)
         torch.set_rng_state(state)
 
