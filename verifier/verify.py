@@ -204,7 +204,7 @@ def _measure(work: Verification, space: Space) -> None:
     if work.rule.equality.bitwise or not any(family in FLOATS for family in space.families):
         return
     since = time.monotonic()
-    work.errors = worst_errors(space, max(5, work.examples // 12), work.seed, work.deadline)
+    work.errors = worst_errors(space, max(8, work.examples // 4), work.seed, work.deadline)
     words = ", ".join(f"{error:.1e} in {dtype}" for dtype, error in work.errors.items())
     work.part("rounding", f"worst relative error {words}" if words else "not measured", since)
 
