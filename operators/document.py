@@ -29,7 +29,7 @@ Integers in a meaning are the mathematical ones; kernels wrap them.
 def families() -> dict[str, list[type[Operator]]]:
     """The operators by the module that declares them, in the order of declaration."""
     found: dict[str, list[type[Operator]]] = {}
-    for declared in OPERATORS.values():
+    for declared in (kind for kind in OPERATORS.values() if kind.__module__.startswith("operators.")):
         found.setdefault(declared.__module__, []).append(declared)
     return dict(sorted(found.items()))
 

@@ -37,7 +37,8 @@ def as_tuple(result: Any) -> tuple[Any, ...]:
 
 
 def test_every_operator_has_a_row() -> None:
-    assert set(OPERATORS) - set(ROWS) == set(WITHOUT_A_ROW)
+    here = {name for name, kind in OPERATORS.items() if kind.__module__.startswith("operators.")}
+    assert here - set(ROWS) == set(WITHOUT_A_ROW)
 
 
 def close(expected: Any, found: Any, dtype: str, exact: bool) -> bool:
