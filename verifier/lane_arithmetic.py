@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from graphs.graph import Value
 from operators.arithmetic import Absolute, Add, Multiply, Negative
 from operators.axes import without as without_axes
 from operators.casts import Cast
-from operators.comparison import Equal, LogicalAnd, LogicalOr
+from operators.comparison import Equal, LogicalAnd, LogicalNot, LogicalOr, Where
 from operators.layout import Reshape
 from operators.operator import Operator, TensorType, kind_of
 from operators.reductions import Amax, Reduction
@@ -27,12 +28,22 @@ _BLIND_TO_ZEROS = frozenset({
 """Functions of one number that at −0 and +0 have one value, up to the sign of a zero, and that turn NaN into NaN."""
 
 
+_NEGATED = re.compile(r"(?P<before>\w+\([^()]*\([^()]*\)[^()]*\)\()Negative\((?P<inside>.*)\)\.0:\w+(?P<after>\))$")
+"""The text of an operator of one operand that is negated."""
+
+
 class Arithmetic(Making):
     """Lanes of sums, products, quotients, and of operators of which nothing is known."""
 
     def computation(self, kept: Operator, plain: list[Any], types: tuple[TensorType, ...], text: str) -> list[Lane | Value]:
         """An operator of which only is known that equal operands give equal results."""
         if not kept.pointwise:
+            negated = _NEGATED.match(text) if type_name(kept) in ("Sum", "Mean") else None
+            if negated is not None:
+                (lane,) = self.computation(kept, plain, types, negated["before"] + negated["inside"] + negated["after"])
+                if isinstance(lane, Lane):
+                    order = self.add(Negative(), lane.order, shape=types[0].shape)
+                    return [replace(lane, order=order, bits=self.unknown(f"bits of {text}", types[0].shape))]
             if isinstance(kept, Reduction) and kept.keep:
                 return [self.kept(kept, text, types[0])]
             return [self._opaque(f"{text}.{output}", t) for output, t in enumerate(types)]
@@ -139,14 +150,14 @@ class Arithmetic(Making):
         lane = self.lane(item, source)
         number = None if lane.number is None else -lane.number
         parts = [self.add(Negative(), value, shape=type.shape) for value in (lane.order, lane.bits)]
-        return replace(lane, order=parts[0], bits=parts[1], fits=lane.fits & EVERY, number=number)
+        return replace(lane, order=parts[0], bits=parts[1], fits=lane.fits & EVERY, number=number, signs=None)
 
     def _absolute(self, kept: Operator, plain: list[Any], type: TensorType) -> Lane | Value | None:
         item, source = plain[0]
         lane = self.lane(item, source)
         number = None if lane.number is None else abs(lane.number)
         parts = [self.add(Absolute(), value, shape=type.shape) for value in (lane.order, lane.bits)]
-        return replace(lane, order=parts[0], bits=parts[1], fits=lane.fits & EVERY, number=number)
+        return replace(lane, order=parts[0], bits=parts[1], fits=lane.fits & EVERY, number=number, signs=None)
 
     def _same_as(self, operand: Any, type: TensorType) -> Lane | None:
         """The operand itself as the result, where it has its shape and dtype."""
@@ -168,7 +179,31 @@ class Arithmetic(Making):
                 same = self._same_as(one, type)
                 if same is not None:
                     return same if number == 1.0 else self._negative(kept, [(same, one[1])], type)
+        for one, other in (plain, plain[::-1]):
+            if isinstance(other[0], Lane) and isinstance(one[0], Lane) and other[0].signs is not None and not one[0].weak:
+                return self._by_sign(one[0], other[0].signs, type)
         return None
+
+    def _by_sign(self, lane: Lane, signs: tuple[Value, Value | None], type: TensorType) -> Lane | None:
+        """x · 1, x · −1 and x · 0."""
+        if type.dtype not in lane.fits:
+            return None
+        above, below = signs
+        shape, zero = type.shape, self.scalar(0.0)
+        order = zero
+        elsewhere = self.add(LogicalNot(), above, shape=self.shape(above), dtype="bool")
+        if below is not None:
+            order = self.add(Where(), below, self.add(Negative(), lane.order, shape=self.shape(lane.order)), zero, shape=shape)
+            opposite = self.add(LogicalNot(), below, shape=self.shape(below), dtype="bool")
+            elsewhere = self.add(LogicalAnd(), elsewhere, opposite, shape=self.shape(above), dtype="bool")
+        order = self.add(Where(), above, lane.order, order, shape=shape)
+        flags = [lane.nan]
+        if not lane.finite:
+            undefined = self.add(LogicalAnd(), elsewhere, self._is_infinite(lane.order), shape=shape, dtype="bool")
+            flags.append(self.add(Cast(self.flag), undefined, shape=shape, dtype=self.flag) if self.style.pools else undefined)
+        truths = [truth for truth in signs if truth is not None]
+        bits = self.function(f"bits by {len(truths)} signs", lane.bits, *truths, shape=shape)
+        return Lane(order, bits, self.either(flags, shape), lane.fits & EVERY, finite=lane.finite)
 
     def _divide(self, kept: Operator, plain: list[Any], type: TensorType) -> Lane | Value | None:
         return self._multiply(kept, plain, type) if self._number(*plain[1]) in (1.0, -1.0) and isinstance(plain[0][0], Lane) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,7 @@ from operators.reductions import Amax, Reduction
 from operators.sources import Constant, Full, Input, Scalar
 from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered, live
 from verifier.lane_arithmetic import Arithmetic
-from verifier.lanes import EVERY, Lane, Style, type_name, wider
+from verifier.lanes import EVERY, Lane, Style, is_within, type_name, wider
 from verifier.proof.reductions import ROUNDING
 
 MOVES = frozenset({
@@ -36,6 +37,31 @@ _SPECIAL = frozenset({
 _LOOKUPS = frozenset({"Gather", "Index", "IndexSelect"})
 
 
+def _is_extreme(kept: Operator) -> bool:
+    """The operator chooses the largest or smallest of elements at different places."""
+    return type_name(kept) in _EXTREMES | _POOLS or (type_name(kept) == "AllReduce" and kept.attributes["by"] == "max")
+
+
+def _is_single_average(kept: Operator) -> bool:
+    """An average of one element, which may begin at +0."""
+    if not type_name(kept).startswith("AvgPool"):
+        return False
+    fields = kept.attributes
+    plain = all(isinstance(k, int) and k == 1 for k in fields["kernel"]) and all(isinstance(p, int) and p == 0 for p in fields["padding"])
+    return plain and fields["divisor"] is None
+
+
+def only_chooses(graph: Graph) -> bool:
+    """Every operator moves elements, chooses the larger or the smaller, or negates: equal over the reals is equal in any order."""
+    for node in live(graph):
+        kept = graph.operator(node)
+        plain = type_name(kept) in MOVES | _SAME | _CHOICES | {"Negative", "Absolute", "Full"} or isinstance(kept, (Input, Scalar))
+        positions = type_name(kept) in _POSITIONS
+        if not (plain or _is_extreme(kept)) or positions or any(kind_of(t.dtype) != "float" for t in graph.types(node) if not t.weak):
+            return False
+    return True
+
+
 def is_ordered(graph: Graph) -> bool:
     """Something in the graph depends on the order of numbers otherwise than by choosing the larger or the smaller."""
     for node in live(graph):
@@ -48,14 +74,13 @@ def is_ordered(graph: Graph) -> bool:
 
 def has_pools(graph: Graph) -> bool:
     """Something in the graph chooses among elements at different places."""
-    names = {type(graph.operator(node)).__name__ for node in live(graph)}
-    return bool(names & (_EXTREMES | _POOLS))
+    return any(_is_extreme(graph.operator(node)) for node in live(graph))
 
 
 def chooses(graph: Graph) -> bool:
     """Something in the graph chooses the larger or the smaller of numbers."""
-    names = {type(graph.operator(node)).__name__ for node in live(graph)}
-    return bool(names & (_CHOICES | _EXTREMES | _POOLS))
+    kept = [graph.operator(node) for node in live(graph)]
+    return any(type_name(operator) in _CHOICES or _is_extreme(operator) for operator in kept)
 
 
 def _is_transparent(kept: Operator) -> bool:
@@ -67,12 +92,9 @@ class Lanes(Arithmetic):
     """The graph over the reals of one graph; `values` are its outputs, lanes or (whole numbers and truths) values."""
 
     def __init__(self, graph: Graph, style: Style) -> None:
-        self.graph, self.style, self.made = graph, style, Graph()
-        self.unknowns: dict[str, Value] = {}
-        self.numbers: dict[Value, int] = {}
+        super().__init__(graph, style)
         self.known: dict[Value, Lane | Value] = {}
         self.forms: dict[Value, str] = {}
-        self.rounded: set[str] = set()
         needed = live(graph)
         for node in graph.topological_order():
             if node in needed:
@@ -112,6 +134,8 @@ class Lanes(Arithmetic):
         if _is_transparent(kept):
             return [given[0]]
         if not any(isinstance(item, Lane) for item in given) and "float" not in kinds:
+            if isinstance(kept, Cast) and isinstance(given[0], Value) and sources[0] is not None:
+                return [self._whole_cast(kept, given[0], sources[0].dtype, types[0].shape)]
             made = self.made.add(kept, *items, types=types)  # type: ignore[arg-type]
             return [Value(made.node, output) for output in range(len(types))]
         if name in MOVES:
@@ -120,7 +144,11 @@ class Lanes(Arithmetic):
             return [self.full(kept, self.rounded_to(self.lane(given[0], sources[0]), kept.type), types[0].shape)]  # type: ignore[arg-type]
         if name == "Cast":
             return [self._cast(kept, given[0], sources[0], types[0], text)]  # type: ignore[arg-type]
-        if name in _EXTREMES | _POOLS | _POSITIONS and isinstance(given[0], Lane):
+        if _is_single_average(kept):
+            (moved,) = self._moved(kept, items, sources, types)
+            assert isinstance(moved, Lane)
+            return [replace(moved, bits=self.function("bits plus zero", moved.bits, shape=types[0].shape), fits=moved.fits & EVERY)]
+        if (_is_extreme(kept) or name in _POSITIONS) and isinstance(given[0], Lane):
             return self._extreme(kept, given[0], types, text)
         plain = [None if item is None else (item, source) for item, source in zip(items, sources, strict=True)]
         special = getattr(self, f"_{name.lower()}", None) if name in _SPECIAL else None
@@ -191,10 +219,23 @@ class Lanes(Arithmetic):
         order, bits = move(lambda lane: lane.order, "float32"), move(lambda lane: lane.bits, "float32")
         nan: list[Value | None] = [None] * len(types)
         if any(lane.nan is not None for lane in moving):
-            nan = list(move(self.flag_of, self.flag))
+            nan = list(move(self._flag_of_moved, self.flag))
         fits = frozenset.intersection(*(lane.fits for lane in moving))
         finite = all(lane.finite for lane in moving)
         return [Lane(o, b, n, fits, finite=finite) for o, b, n in zip(order, bits, nan, strict=True)]
+
+    def _whole_cast(self, kept: Cast, item: Value, source: str, shape: tuple[Any, ...]) -> Value:
+        """Whole numbers or truths in another such dtype; what a narrower dtype makes of them is not known, unless they came from it."""
+        if kept.to == "bool" or is_within(source, kept.to):
+            result = self.add(kept, item, shape=shape, dtype=kept.to)
+            self.widened[result] = (item, source)
+            return result
+        origin, dtype = self.widened.get(item, (item, source))
+        return origin if dtype == kept.to else self.function(f"{kept} of {source}", item, shape=shape, dtype=kept.to)
+
+    def _flag_of_moved(self, lane: Lane) -> Value:
+        """The flag of a number; below every other where the number is, as padding is in a max pool."""
+        return self.scalar(-math.inf) if self.style.pools and lane.number == -math.inf and lane.nan is None else self.flag_of(lane)
 
     def _cast(self, kept: Operator, item: Lane | Value, source: TensorType, type: TensorType, text: str) -> Lane | Value:
         target = type.dtype
@@ -215,7 +256,8 @@ class Lanes(Arithmetic):
                 return lane
             return replace(lane, order=self.function(f"{ROUNDING}{target} of {source.dtype}", item.order, shape=type.shape), nan=item.nan)
         if target in item.fits:
-            return self.add(kept, item.order, shape=type.shape, dtype=target)
+            origin = self.made.operands(item.order.node) if isinstance(self.made.operator(item.order.node), Cast) else ()
+            return origin[0] if origin and origin[0] is not None else self.add(kept, item.order, shape=type.shape, dtype=target)
         return self.function(f"{kept}", item.bits, shape=type.shape, dtype=target)
 
     def _extreme(self, kept: Operator, lane: Lane, types: tuple[TensorType, ...], text: str) -> list[Lane | Value]:
@@ -301,7 +343,7 @@ class Lanes(Arithmetic):
         for part in ("order", "bits"):
             one, none, minus = (getattr(self.constant(number), part) for number in (1.0, 0.0, -1.0))
             parts.append(self.add(Where(), above, one, self.add(Where(), below, minus, none, shape=shape), shape=shape))
-        return Lane(parts[0], parts[1], None, EVERY, finite=True)
+        return Lane(parts[0], parts[1], None, EVERY, finite=True, signs=(above, below))
 
     def _isnan(self, kept: Operator, plain: list[Any], type: TensorType) -> Lane | Value | None:
         lane = self.lane(*plain[0])
@@ -320,4 +362,4 @@ class Lanes(Arithmetic):
         return Lane(parts[0], parts[1], nan, a.fits & b.fits, finite=a.finite and b.finite)
 
 
-__all__ = ["Lanes", "chooses", "has_pools", "is_ordered"]
+__all__ = ["Lanes", "chooses", "has_pools", "is_ordered", "only_chooses"]

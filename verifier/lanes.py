@@ -58,7 +58,8 @@ class Unknown(Operator):
 class Lane:
     """A floating-point value: its place in the order, its bits, where it is NaN (None: nowhere), and the dtypes that hold it.
 
-    `number` is the number when it is known, `weak` marks a Python number, `finite` one that is known to be neither infinite nor NaN.
+    `number` is the number when it is known, `weak` marks a Python number, `finite` one that is known to be neither infinite nor NaN,
+    `signs` the truths where the number is 1 and where it is −1, when elsewhere it is 0.
     """
 
     order: Value
@@ -68,6 +69,7 @@ class Lane:
     number: float | None = None
     weak: bool = False
     finite: bool = False
+    signs: tuple[Value, Value | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -112,10 +114,12 @@ def _holds_whole(source: str, target: str) -> bool:
     return bits - signed <= FLOAT_FORMATS[target][1]
 
 
-def _is_within(source: str, target: str) -> bool:
+def is_within(source: str, target: str) -> bool:
     """Every number of one whole (or boolean) dtype is one of the other."""
-    if source == "bool":
+    if source == "bool" or source == target:
         return True
+    if source not in INTEGER_FORMATS or target not in INTEGER_FORMATS:
+        return False
     (bits, signed), (more, also_signed) = INTEGER_FORMATS[source], INTEGER_FORMATS[target]
     return more - also_signed >= bits - signed and also_signed >= signed
 
@@ -133,6 +137,7 @@ class Making:
         self.unknowns: dict[str, Value] = {}
         self.numbers: dict[Value, int] = {}
         self.rounded: set[str] = set()
+        self.widened: dict[Value, tuple[Value, str]] = {}
 
     def add(self, kept: Operator, *operands: Value | None, shape: tuple[Any, ...], dtype: str = "float32") -> Value:
         """A node over the reals."""
@@ -221,15 +226,17 @@ class Making:
         if kind_of(type.dtype) == "complex" or (type.dtype not in INTEGER_FORMATS and type.dtype != "bool"):
             raise NotCovered(f"{type.dtype} as a floating-point number")
         fits = frozenset(dtype for dtype in FLOAT_FORMATS if _holds_whole(type.dtype, dtype))
-        whole = frozenset(dtype for dtype in INTEGER_FORMATS if _is_within(type.dtype, dtype))
+        whole = frozenset(dtype for dtype in INTEGER_FORMATS if is_within(type.dtype, dtype))
         shape = self.shape(item)
         order = self.add(Cast("float32"), item, shape=shape)
+        signs = None
         if type.dtype == "bool":
+            signs = (item, None)
             one, zero = (self.constant(number).bits for number in (1.0, 0.0))
             bits = self.add(Where(), item, one, zero, shape=shape)
         else:
             bits = self.function("bits of whole number", item, shape=shape)
-        return Lane(order, bits, None, fits | whole, finite=True)
+        return Lane(order, bits, None, fits | whole, finite=True, signs=signs)
 
     def rounded_to(self, lane: Lane, dtype: str) -> Lane:
         """The lane as a number of the dtype.
@@ -273,7 +280,7 @@ class Making:
             return self.add(Full(kept.size, dtype), value, shape=shape, dtype=dtype)
 
         nan = None if lane.nan is None else fill(lane.nan, self.flag)
-        return replace(lane, order=fill(lane.order, "float32"), bits=fill(lane.bits, "float32"), nan=nan, weak=False)
+        return replace(lane, order=fill(lane.order, "float32"), bits=fill(lane.bits, "float32"), nan=nan, weak=False, signs=None)
 
 
-__all__ = ["EVERY", "Lane", "Making", "Style", "Unknown", "holds", "type_name", "wider"]
+__all__ = ["EVERY", "Lane", "Making", "Style", "Unknown", "holds", "is_within", "type_name", "wider"]

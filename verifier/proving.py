@@ -12,19 +12,21 @@ from graphs.trace import TraceError
 from operators.operator import Effect, Operator, ShapeError, TensorType, kind_of
 from operators.sources import Input
 from rewrites.cases import Case, TracedCase, cases, trace_case
-from rewrites.rule import Change, Rule
+from rewrites.rule import Change, Equality, Rule
 from verifier import forms
 from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered, live, prove_bits
 from verifier.instances import Ground, allowed_dtypes
 from verifier.proof.bounded import prove_bounded
 from verifier.proof.conditions import bounds_from
-from verifier.proof.prove import VACUOUS
+from verifier.proof.explain import explain
+from verifier.proof.prove import VACUOUS, Proof
 from verifier.proof.rules import prove_case
-from verifier.selection import OPEN, VALUES, Bits, Known, computes, prove_selection
+from verifier.selection import OPEN, VALUES, Bits, Known, computes, prove_selection, prove_traced
 from verifier.sizes import flattened
 
 _SECONDS_PER_CASE = 10.0
 _SECONDS_OF_BITS = 1.0
+_WRAPPING = "equal for all sizes over whole numbers that do not wrap; with wrapping only tested"
 
 
 @dataclass
@@ -60,7 +62,7 @@ def prove_all(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) ->
             continue
         beyond = _beyond_reals(traced, rule, deadline, known) if proof.proved else Bits(_why(proof))
         if proof.proved and beyond.left_open in (OPEN, VALUES) and Change.SIGNED_ZERO in rule.equality.changes and computes(traced):
-            beyond = prove_selection(rule, traced, deadline, rounding=True, known=known)
+            beyond = prove_selection(rule, traced, deadline, rounding=True, known=known, equal_over_reals=True)
         if beyond.left_open:
             bits = _bits(traced, rule, deadline)
             if bits is not None:
@@ -111,16 +113,8 @@ def _why(proof: Any) -> str:
     return f"no proof for all sizes: {proof.reason}{unmatched}"
 
 
-def _text(proof: Any) -> str:
-    lines = []
-    for form in proof.forms:
-        lines += [
-            f"at [{', '.join(form.index)}]",
-            f"  pattern     = {form.left.key}",
-            f"  replacement = {form.right.key}",
-            *(f"  {m}" for m in form.maps),
-        ]
-    return "\n".join(lines) + ("\n" if lines else "")
+def _text(proof: Proof) -> str:
+    return explain(proof) + "\n\n"
 
 
 def _narrowings(traced: TracedCase) -> list[str]:
@@ -168,12 +162,15 @@ def _beyond_reals(traced: TracedCase, rule: type[Rule], deadline: float, known: 
         return Bits(reason)
     if not rule.equality.bitwise or not rule.signature().tensors or not kinds & {"float", "complex"} or all(map(_moves, operators)):
         return Bits("")
-    return prove_selection(rule, traced, deadline, known=known)
+    return prove_selection(rule, traced, deadline, known=known, equal_over_reals=True)
 
 
 def _open_for_integers(traced: TracedCase, rule: type[Rule], deadline: float) -> str:
     """What is open where the tensors hold whole numbers; nothing when they wrap alike on both sides, or hold none."""
     tensors = rule.signature().tensors
+    whole_inputs = any(set(INTEGER_FORMATS) & set(allowed_dtypes(v)) for v in tensors)
+    if not whole_inputs and (_may_wrap(traced.pattern) or _may_wrap(traced.replacement)):
+        return _WRAPPING
     for dtype in INTEGER_FORMATS:
         named = {v.name: dtype for v in tensors if dtype in allowed_dtypes(v)}
         if not named:
@@ -188,9 +185,17 @@ def _open_for_integers(traced: TracedCase, rule: type[Rule], deadline: float) ->
             proof = prove_case(whole, timeout=max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic())))
             if not proof.proved:
                 return f"{_why(proof)} (on {dtype})"
-        if (_may_wrap(whole.pattern) or _may_wrap(whole.replacement)) and not _proved_bits(whole, rule, dtype, deadline):
-            return "equal for all sizes over whole numbers that do not wrap; with wrapping only tested"
+        if not (_may_wrap(whole.pattern) or _may_wrap(whole.replacement)) or _proved_bits(whole, rule, dtype, deadline):
+            continue
+        if not _only_casts(whole) or prove_traced(whole, Equality.BITWISE, deadline).left_open:
+            return _WRAPPING
     return ""
+
+
+def _only_casts(traced: TracedCase) -> bool:
+    """Whole numbers are moved and cast, and nothing else."""
+    operators = [graph.operator(node) for graph in (traced.pattern, traced.replacement) for node in live(graph)]
+    return all(_moves(o) or type(o).__name__ == "Cast" for o in operators)
 
 
 def _operators(traced: TracedCase) -> list[str]:

@@ -21,7 +21,7 @@ from rewrites.rule import Change, Equality, Rule
 from rewrites.signature import RealVariable
 from verifier.bits import FLOAT_FORMATS, NotCovered, live
 from verifier.instances import allowed_dtypes
-from verifier.lane_operators import Lanes, chooses, has_pools, is_ordered
+from verifier.lane_operators import Lanes, chooses, has_pools, is_ordered, only_chooses
 from verifier.lanes import Lane, Style, holds
 from verifier.proof.conditions import bounds_from
 from verifier.proof.knowledge import Bound
@@ -49,11 +49,18 @@ Known = dict[tuple[str, bool], Bits]
 """Answers for pointwise cases by their operators: what holds element by element holds for every shape."""
 
 
-def prove_selection(rule: type[Rule], traced: TracedCase, deadline: float, rounding: bool = False, known: Known | None = None) -> Bits:
+def prove_selection(
+    rule: type[Rule],
+    traced: TracedCase,
+    deadline: float,
+    rounding: bool = False,
+    known: Known | None = None,
+    equal_over_reals: bool = False,
+) -> Bits:
     """What is proved of the case's bits in every floating dtype that the rule's tensors may have.
 
     With `rounding`, sums and products are rounded real ones; else they are unknown functions (which is quicker). `known` keeps answers
-    from one case of the rule to the next. That the sides are equal over the reals is known already.
+    from one case of the rule to the next, and `equal_over_reals` says that the sides of this case are proved equal over the reals.
     """
     look = (_look(traced), rounding)
     if known is not None and look in known and _is_pointwise(traced):
@@ -64,7 +71,7 @@ def prove_selection(rule: type[Rule], traced: TracedCase, deadline: float, round
         text = _look(retraced)
         if text not in seen:
             seen.add(text)
-            answer = answer & prove_traced(retraced, rule.equality, deadline, rounding)
+            answer = answer & prove_traced(retraced, rule.equality, deadline, rounding, equal_over_reals)
         if answer.left_open == OPEN:
             break
     if known is not None:
@@ -133,18 +140,20 @@ def _look(traced: TracedCase) -> str:
     return text if casts or len(floats) != 1 else text.replace(floats[0], "the dtype")
 
 
-def prove_traced(traced: TracedCase, equality: Equality, deadline: float, rounding: bool = False, seconds: float = 1.0) -> Bits:
+def prove_traced(traced: TracedCase, equality: Equality, deadline: float, rounding: bool = False, equal_over_reals: bool = False) -> Bits:
     """What is proved of the bits of one traced case; each attempt takes some seconds at most."""
     try:
         with collecting_obligations(), taken_as_one(traced.case.units):
-            return _prove(traced, equality, deadline, rounding, seconds)
+            return _prove(traced, equality, deadline, rounding, equal_over_reals)
     except NotCovered:
         return Bits(OPEN)
 
 
-def _prove(traced: TracedCase, equality: Equality, deadline: float, rounding: bool, seconds: float) -> Bits:
+def _prove(traced: TracedCase, equality: Equality, deadline: float, rounding: bool, equal_over_reals: bool) -> Bits:
     graphs = (traced.pattern, traced.replacement)
     style = Style(any(map(has_pools, graphs)), rounding or any(map(is_ordered, graphs)), rounding, Change.NAN_INF in equality.changes)
+
+    seconds = 3.0 if style.pools else 1.0
 
     def equal(part: str) -> frozenset[str] | None:
         left = deadline - time.monotonic()
@@ -154,7 +163,8 @@ def _prove(traced: TracedCase, equality: Equality, deadline: float, rounding: bo
     bits = equal("bits") if not rounding and (zeros_count or not any(map(chooses, graphs))) else None
     if bits is not None:
         return Bits(BIT_FOR_BIT, bits)
-    order = equal("order")
+    settled = equal_over_reals and not rounding and all(map(only_chooses, graphs)) and not _reals(traced)
+    order = frozenset() if settled else equal("order")
     if order is None:
         order = equal("order of numbers")
     if order is None:
@@ -217,9 +227,15 @@ def _flags(sides: list[Lanes]) -> set[str]:
     return {name for side in sides for name in side.unknowns if name.startswith("NaN in ")}
 
 
+def _reals(traced: TracedCase) -> set[str]:
+    """The real attributes of which the conditions speak."""
+    reals = {v.name for v in traced.rule.signature().variables if isinstance(v, RealVariable)}
+    return reals & {name for condition in traced.value_conditions for name in condition.names}
+
+
 def _bounds(traced: TracedCase) -> list[Bound]:
     """What the conditions say of elements; of real attributes only what rounding to a dtype keeps."""
-    reals = {v.name for v in traced.rule.signature().variables if isinstance(v, RealVariable)}
+    reals = _reals(traced)
     found = []
     for bound in (b for condition in traced.value_conditions for b in bounds_from(condition)):
         if not reals & {name for name, _ in bound.coefficients}:

@@ -37,7 +37,7 @@ class ReluOfNonnegative(Rule):
     """The relu of a magnitude, an exponential, a sigmoid, a square root or a relu6 does nothing."""
 
     source = "the range of these functions is not negative"
-    equality = Equality.BITWISE
+    equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
 
     def pattern(x: Elements, function: Literal["abs", "exp", "sigmoid", "sqrt", "relu6"]):
         return F.relu(F.relu6(x) if function == "relu6" else getattr(torch, function)(x))

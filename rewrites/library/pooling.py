@@ -177,7 +177,7 @@ class PoolOfConcatenatedChannels(Rule):
     """Pools of inputs joined along the channels are the joined pools."""
 
     source = "channels are pooled alone"
-    equality = Equality.BITWISE
+    equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
     requires = [Requires("neither input is without channels, which PyTorch does not pool", lambda c, d: c >= 1 and d >= 1)]
     trainable = True
     bidirectional = True
@@ -210,7 +210,7 @@ class FoldPaddingIntoMaxPool(Rule):
     """Padding with −∞ before a max pool is its own padding."""
 
     source = "PyTorch, torch.nn.MaxPool2d"
-    equality = Equality.BITWISE
+    equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
     requires = [added, half_windows]
 
     def pattern(x: Image, rows: int, columns: int, kernel: Pair, stride: Pair):

@@ -22,7 +22,7 @@ class LargestValueIsMaximum(Rule):
     """The value where a row is largest is its maximum."""
 
     source = "PyTorch, torch.max"
-    equality = Equality.BITWISE
+    equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
 
     def pattern(x: Rows):
         return torch.max(x, -1)[0]

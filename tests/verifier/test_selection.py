@@ -179,3 +179,46 @@ def test_whole_numbers_through_floats() -> None:
         rule = law(pattern, narrowed, BITWISE)
         results = [prove_traced(trace_case(rule, case), BITWISE, time.monotonic() + 10).left_open for case in cases(rule)]
         assert (set(results) == {BIT_FOR_BIT}) is proved
+
+
+def rounded(left: Side, right: Side, equality: Equality, requires: tuple[Requires, ...] = ()) -> str:
+    rule = pointwise(left, right, equality, requires)
+    result = Bits(BIT_FOR_BIT)
+    for case in cases(rule):
+        result = result & prove_selection(rule, trace_case(rule, case), time.monotonic() + 20, rounding=True)
+    return result.left_open
+
+
+NONNEGATIVE = (Requires("the factor is not negative", lambda low: low >= 0),)
+
+
+def test_rounded_sums_and_products_move_past_choices() -> None:
+    assert not rounded(lambda x, y, *_: -(x - y), lambda x, y, *_: y - x, ZERO)
+    assert not rounded(lambda x, y, *_: torch.maximum(x + 1.0, y + 1.0), lambda x, y, *_: torch.maximum(x, y) + 1.0, ZERO_NAN)
+    assert not rounded(
+        lambda x, y, c, low, high: torch.maximum(x * low, y * low),
+        lambda x, y, c, low, high: torch.maximum(x, y) * low,
+        ZERO_NAN,
+        NONNEGATIVE,
+    )
+    assert not rounded(lambda x, y, *_: torch.exp(torch.maximum(x, y)), lambda x, y, *_: torch.exp(torch.maximum(y, x)), ZERO)
+    assert not rounded(lambda x, *_: torch.sign(x) * torch.abs(x), lambda x, *_: x, ZERO)
+
+
+def test_what_rounds_differently_is_not_proved() -> None:
+    assert rounded(lambda x, y, *_: (x + y) + 1.0, lambda x, y, *_: x + (y + 1.0), ZERO_NAN)
+    assert rounded(lambda x, y, *_: (x + y) - y, lambda x, y, *_: x, ZERO_NAN)
+    assert rounded(lambda x, y, c, low, high: (x + y) * low, lambda x, y, c, low, high: x * low + y * low, ZERO_NAN)
+    assert rounded(lambda x, *_: x * 0.1 * 10.0, lambda x, *_: x, ZERO_NAN)
+    factor = lambda x, y, c, low, high: torch.maximum(x, y) * low  # noqa: E731
+    inside = lambda x, y, c, low, high: torch.maximum(x * low, y * low)  # noqa: E731
+    assert rounded(inside, factor, ZERO_NAN), "the factor may be negative"
+    assert rounded(inside, factor, ZERO, NONNEGATIVE), "zero times infinity"
+    assert rounded(lambda x, y, *_: 1.0 / torch.maximum(x, y), lambda x, y, *_: 1.0 / torch.maximum(y, x), ZERO), "the sign of a zero"
+    assert rounded(lambda x, *_: (x + 1.0).half().to(x.dtype), lambda x, *_: x.half().to(x.dtype) + 1.0, ZERO_NAN)
+
+
+def test_python_numbers_are_not_the_tensors_of_them() -> None:
+    """PyTorch may compute with a Python number in float32 where the tensors are of half precision."""
+    assert rounded(lambda x, *_: x + 0.1, lambda x, *_: x + torch.full_like(x, 0.1), ZERO_NAN) == OPEN
+    assert not rounded(lambda x, *_: x + 0.5, lambda x, *_: x + torch.full_like(x, 0.5), ZERO_NAN)
