@@ -49,6 +49,8 @@ class BitAlgebra:
     """When to stop looking for words that are the same."""
     seen: list[Word] = field(default_factory=list)
     """Words computed so far, each different from the others."""
+    until: float = math.inf
+    """When to stop asking which words are the same (seconds, monotonic)."""
 
     def __post_init__(self) -> None:
         import z3
@@ -107,8 +109,11 @@ class BitAlgebra:
             if known.kind == word.kind and known.term.sort() == word.term.sort():
                 if known.term.eq(word.term):
                     return known
-                if self._agree_on_samples(known.term, word.term) and _unsatisfiable(
-                    [known.term != word.term], bool(self.functions), milliseconds
+                in_time = time.monotonic() < self.until
+                if (
+                    in_time
+                    and self._agree_on_samples(known.term, word.term)
+                    and _unsatisfiable([known.term != word.term], bool(self.functions), milliseconds)
                 ):
                     return known
         self.seen.append(word)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphs.graph import Graph
+from graphs.graph import Graph, Value
 from graphs.trace import TraceError
+from operators.expressions import Expression
 from operators.operator import Effect, Operator, ShapeError, TensorType, kind_of
-from operators.sources import Input
+from operators.sources import Input, Scalar
 from rewrites.cases import Case, TracedCase, cases, trace_case
 from rewrites.rule import Change, Equality, Rule
 from verifier import forms
@@ -166,7 +167,10 @@ def _beyond_reals(traced: TracedCase, rule: type[Rule], deadline: float, known: 
 
 
 def _open_for_integers(traced: TracedCase, rule: type[Rule], deadline: float) -> str:
-    """What is open where the tensors hold whole numbers; nothing when they wrap alike on both sides, or hold none."""
+    """What is open where the tensors hold whole numbers; nothing when they wrap alike on both sides, or hold none.
+
+    Without casts all whole dtypes are alike where polynomials are concerned.
+    """
     tensors = rule.signature().tensors
     whole_inputs = any(set(INTEGER_FORMATS) & set(allowed_dtypes(v)) for v in tensors)
     if not whole_inputs and (_may_wrap(traced.pattern) or _may_wrap(traced.replacement)):
@@ -185,7 +189,11 @@ def _open_for_integers(traced: TracedCase, rule: type[Rule], deadline: float) ->
             proof = prove_case(whole, timeout=max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic())))
             if not proof.proved:
                 return f"{_why(proof)} (on {dtype})"
-        if not (_may_wrap(whole.pattern) or _may_wrap(whole.replacement)) or _proved_bits(whole, rule, dtype, deadline):
+        if not (_may_wrap(whole.pattern) or _may_wrap(whole.replacement)):
+            if any(name.startswith("Cast") for name in _operators(whole)):
+                continue
+            break
+        if _proved_bits(whole, rule, dtype, deadline):
             continue
         if not _only_casts(whole) or prove_traced(whole, Equality.BITWISE, deadline).left_open:
             return _WRAPPING
@@ -211,20 +219,38 @@ def _proved_bits(traced: TracedCase, rule: type[Rule], dtype: str, deadline: flo
 
 
 def _may_wrap(graph: Graph) -> bool:
-    """Whole numbers are computed that may leave their dtype's range, and something other than a polynomial reads whole numbers.
+    """Whole numbers are computed that may leave their dtype's range, and something other than a polynomial reads them.
 
     An identity of polynomials over the whole numbers holds modulo any power of two; one with quotients or comparisons does not.
     """
-    computed = read = False
-    for node in live(graph):
-        operator = graph.operator(node)
-        name = type(operator).__name__
-        operands = [graph.type(value) for value in graph.operands(node) if value is not None]
-        whole = any(kind_of(operand.dtype) == "int" for operand in operands if not operand.weak)
+    computed: set[Value] = set()
+    needed = live(graph)
+    for node in graph.topological_order():
+        if node not in needed:
+            continue
+        operator, name = graph.operator(node), type(graph.operator(node)).__name__
+        values = [value for value in graph.operands(node) if value is not None]
+        types = [graph.type(value) for value in values]
+        if name not in _RING and not _widens(operator, types):
+            sizes = name not in _CHECKED and any(_is_symbolic(graph, value) for value in values)
+            whole = any(kind_of(type.dtype) == "int" and not type.weak for type in types)
+            if computed & set(values) or (sizes and whole):
+                return True
         makes = any(kind_of(type.dtype) == "int" and not type.weak for type in graph.types(node))
-        computed |= makes and name not in _MOVES | _KEEPS_RANGE and not _widens(operator, operands)
-        read |= whole and name not in _RING and not _widens(operator, operands)
-    return computed and read
+        arithmetic = makes and name not in _MOVES | _KEEPS_RANGE and not _widens(operator, types)
+        if arithmetic or computed & set(values):
+            computed |= {Value(node, output) for output, type in enumerate(graph.types(node)) if kind_of(type.dtype) == "int"}
+    return False
+
+
+_CHECKED = {"Clamp", "Where"}
+"""Operators that torch refuses to run on a Python number beyond the dtype's range."""
+
+
+def _is_symbolic(graph: Graph, value: Value) -> bool:
+    """A size or attribute as a number, which may lie beyond the range of a narrow dtype."""
+    operator = graph.operator(value.node)
+    return isinstance(operator, Scalar) and isinstance(operator.value, Expression)
 
 
 def _widens(operator: Operator, operands: Sequence[TensorType]) -> bool:
