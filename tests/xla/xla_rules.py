@@ -150,7 +150,7 @@ class ClampTwice(XlaRule):
     """clamp(c1, clamp(c1, A, c2), c2) = clamp(c1, A, c2)."""
 
     identifier = "clamp/rule01"
-    equality = Equality.BITWISE
+    equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
 
     def pattern(a: Float[Tensor, "*alpha"], c1: Float[Tensor, "*alpha"], c2: Float[Tensor, "*alpha"]) -> Any:
         return torch.clamp(torch.clamp(a, c1, c2), c1, c2)
