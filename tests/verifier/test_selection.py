@@ -222,3 +222,21 @@ def test_python_numbers_are_not_the_tensors_of_them() -> None:
     """PyTorch may compute with a Python number in float32 where the tensors are of half precision."""
     assert rounded(lambda x, *_: x + 0.1, lambda x, *_: x + torch.full_like(x, 0.1), ZERO_NAN) == OPEN
     assert not rounded(lambda x, *_: x + 0.5, lambda x, *_: x + torch.full_like(x, 0.5), ZERO_NAN)
+
+
+SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.1, -2.5, 7.0, 65504.0, -65504.0, 1e-7, float("inf"), float("-inf"), float("nan"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("name", HOLDING)
+def test_torch_agrees_on_special_numbers(name: str, dtype: torch.dtype) -> None:
+    left, right, equality = HOLDING[name]
+    x, y, c = (t.flatten() for t in torch.meshgrid(torch.tensor(SPECIAL), torch.tensor(SPECIAL), torch.tensor([0.0, 1.0]), indexing="ij"))
+    arguments = x.to(dtype), y.to(dtype), c.bool(), -0.75, 0.5
+    a, b = left(*arguments), right(*arguments)
+    same = (a == b) | ((a != a) & (b != b))
+    if a.is_floating_point() and Change.SIGNED_ZERO not in equality.changes:
+        same &= (torch.signbit(a) == torch.signbit(b)) | (a != a)
+    if Change.NAN_INF in equality.changes:
+        same |= ~(arguments[0].isfinite() & arguments[1].isfinite())
+    assert bool(same.all())
