@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from operators.expressions import Dim, product
 from operators.meaning import apply, divide
 from operators.operator import Applied, Operator, ShapeError, TensorType, Unsupported, alias, kind_of, operator, promote
-from operators.pointwise import Floating, Pointwise, dtype_of, reduce_to, refuse
+from operators.pointwise import KINDS, Floating, Pointwise, dtype_of, highest_kind, reduce_to, refuse
 
 Bound = tuple[Operator, Sequence[Any]]
 
@@ -34,14 +35,55 @@ class Add(Pointwise):
     @classmethod
     def bind(cls, input: Any, other: Any, alpha: Any = 1, *, out: Any = None) -> Bound:
         refuse(cls, out=out)
-        return cls(), [input, scaled(other, alpha)]
+        return (cls(), [input, other]) if is_one(alpha) else (AddScaled(), [input, other, alpha])
 
 
-def scaled(operand: Any, alpha: Any) -> Any:
-    """`alpha * operand` as an operand of `bind`; the operand itself when alpha is the number 1."""
-    if isinstance(alpha, (int, float)) and not isinstance(alpha, bool) and alpha == 1:
-        return operand
-    return Applied(Multiply(), [operand, alpha])
+def is_one(alpha: Any) -> bool:
+    """The factor is the number 1."""
+    return isinstance(alpha, (int, float)) and not isinstance(alpha, bool) and alpha == 1
+
+
+@operator()
+class AddScaled(Pointwise):
+    """a + alpha · b, broadcasting, as one operation: torch's kernel may round once where a product and a sum round twice.
+
+    a: [*s]   b: [*s]   alpha: []   ->   [*s]
+    """
+
+    def dtype(self, *operands: TensorType) -> str:
+        a, b, alpha = operands
+        result = promote(a, b)
+        if KINDS.index(kind_of(alpha.dtype)) > KINDS.index(kind_of(result)):
+            raise ShapeError(f"AddScaled: alpha must be of the operands' kind, got {alpha.dtype} for {a} and {b}")
+        return result
+
+    def kind(self, *dtypes: str) -> str:
+        return highest_kind(*dtypes[:2])
+
+    def weak(self, *operands: TensorType) -> bool:
+        return all(operand.weak for operand in operands[:2])
+
+    def value(self, *values: Any) -> Any:
+        a, b, alpha = values
+        return a + alpha * b
+
+    def flops(self, *operands: TensorType) -> Dim:
+        return 2 * product(self.shape(*operands))
+
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        a, b, alpha = operands
+        return reduce_to(out_grad, a), reduce_to(out_grad * alpha, b), None
+
+    def run(self, *tensors: Any) -> Any:
+        import torch
+
+        a, b, alpha = tensors
+        return torch.add(a, b, alpha=alpha)
+
+
+def negated(alpha: Any) -> Any:
+    """−alpha, for a number or an operand of `bind`."""
+    return -alpha if isinstance(alpha, (int, float)) else Applied(Negative(), [alpha])
 
 
 @operator(torch="sub subtract __rsub__", onnx="Sub")
@@ -61,12 +103,12 @@ class Subtract(Pointwise):
     @classmethod
     def bind(cls, input: Any, other: Any, alpha: Any = 1, *, out: Any = None) -> Bound:
         refuse(cls, out=out)
-        return cls(), [input, scaled(other, alpha)]
+        return (cls(), [input, other]) if is_one(alpha) else (AddScaled(), [input, other, negated(alpha)])
 
 
 @alias("rsub")
 def _reversed_subtract(input: Any, other: Any, alpha: Any = 1) -> Bound:
-    return Subtract(), [other, scaled(input, alpha)]
+    return Subtract.bind(other, input, alpha)
 
 
 @operator(torch="mul multiply __rmul__", onnx="Mul")

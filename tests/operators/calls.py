@@ -29,12 +29,12 @@ QUERY, KEY, VALUE = numbers(2, 4, 3, 8), numbers(2, 2, 5, 8), numbers(2, 2, 5, 6
 MEAN, SPREAD = numbers(4), numbers(4, seed=2).abs() + 0.5
 
 CALLS: dict[str, list[Callable[[], Any]]] = {
-    "Add": [lambda: A + B, lambda: 2 + A, lambda: torch.add(A, B, alpha=2), lambda: A.add(C), lambda: torch.ops.aten.add.Tensor(A, B)],
+    "AddScaled": [lambda: torch.add(A, B, alpha=2), lambda: torch.sub(A, B, alpha=0.5), lambda: torch.rsub(A, B, alpha=3)],
+    "Add": [lambda: A + B, lambda: 2 + A, lambda: A.add(C), lambda: torch.ops.aten.add.Tensor(A, B)],
     "Subtract": [
         lambda: A - B,
         lambda: 2 - A,
         lambda: torch.rsub(A, B),
-        lambda: torch.sub(A, B, alpha=0.5),
         lambda: torch.ops.aten.rsub.Scalar(A, 3),
         lambda: torch.diff(A),
         lambda: A.diff(dim=1, prepend=A[:, :2]),

@@ -113,7 +113,14 @@ def _clamp(d: Drawer) -> Case:
     return Case(arithmetic.Clamp(), [d.tensor(d.shape(), dtype), low, high])
 
 
-ROWS |= {"Power": Row(_power, exact=False), "Clamp": Row(_clamp)}
+def _add_scaled(d: Drawer) -> Case:
+    first, second = d.broadcastable(2)
+    dtype = d.pick(("float64", "float32", "int64", "int32"))
+    alpha = d.pick((2, 3, -1) if "int" in dtype else (2.0, 0.5, -1.0, 2))
+    return Case(arithmetic.AddScaled(), [d.tensor(first, dtype), d.tensor(second, dtype), alpha])
+
+
+ROWS |= {"Power": Row(_power, exact=False), "Clamp": Row(_clamp), "AddScaled": Row(_add_scaled)}
 
 for _name in ("Exp", "Expm1", "Exp2", "Sin", "Cos", "Tan", "Atan", "Erf"):
     ROWS[_name] = Row(unary(getattr(functions, _name)(), (*FLOATS, "int64", "bool")), exact=False)
