@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from graphs.graph import Graph
 from graphs.interface import bind_sizes, interface_of
 from rewright.certification import Certification, relevant, usable_rules
 from rewrites.rule import Rule
-from search.check import UNITS, relative_error
+from search.check import UNITS, drawing_from, relative_error
 from search.objective import Objective
 from search.result import SearchResult, Step
 from search.searching import Progress, search
@@ -207,14 +208,18 @@ def _check_ends(module: torch.nn.Module, emitted: torch.nn.Module, original: Gra
     arguments, named = call_arguments(example_inputs)
     with torch.no_grad():
         for what, side, graph in (("captured", module, original), ("emitted", emitted, found.graph)):
-            values = [leaf for leaf in pytree.tree_leaves(side(*arguments, **named)) if isinstance(leaf, torch.Tensor)]
-            expected = [leaf for leaf in pytree.tree_leaves(run_module(graph, *arguments, **named)) if isinstance(leaf, torch.Tensor)]
+            values, expected = (_tensors(call, arguments, named) for call in (side, partial(run_module, graph)))
             if len(values) != len(expected):
                 raise EmissionDiffersError(f"the {what} module must have {len(expected)} outputs, got {len(values)}")
             for position, (value, wanted) in enumerate(zip(values, expected, strict=True)):
                 allowed = UNITS * torch.finfo(value.dtype).eps if value.is_floating_point() else 0.0
                 if value.dtype != wanted.dtype or not relative_error(wanted, value) <= allowed:
                     raise EmissionDiffersError(f"output {position} of the {what} module is off by {relative_error(wanted, value):.3g}")
+
+
+def _tensors(call: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> list[torch.Tensor]:
+    with drawing_from(0, [leaf for leaf in pytree.tree_leaves((arguments, named)) if isinstance(leaf, torch.Tensor)]):
+        return [leaf for leaf in pytree.tree_leaves(call(*arguments, **named)) if isinstance(leaf, torch.Tensor)]
 
 
 def _verdict(rule: type[Rule]) -> Verdict:

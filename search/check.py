@@ -8,7 +8,8 @@ units in the last place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -93,14 +94,27 @@ def compare(
         after = unfolded
     before, after, unfolded = with_weights(before, seed), with_weights(after, seed), with_weights(unfolded or after, seed)
     with torch.no_grad():
-        exact, found = evaluate(before, given, float64=True), evaluate(unfolded, given, float64=True)
+        exact, found = _values(before, given, seed, float64=True), _values(unfolded, given, seed, float64=True)
         wide = _largest(exact, found, "float64")
         if wide > FLOAT64_BOUND:
             raise NumericCheckError(f"the optimised graph differs from the original by {wide:.3g} in float64, more than {FLOAT64_BOUND:g}")
-        native_before, native_after = evaluate(before, given), evaluate(after, given)
+        native_before, native_after = _values(before, given, seed), _values(after, given, seed)
         _check_native(exact, native_before, native_after)
         native = _largest(native_before, native_after, "native")
     return {"float64": wide, "native": native}
+
+
+def _values(graph: Graph, given: Sequence[torch.Tensor], seed: int, float64: bool = False) -> list[Any]:
+    with drawing_from(seed, given):
+        return evaluate(graph, given, float64=float64)
+
+
+@contextmanager
+def drawing_from(seed: int, given: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Random operators draw from the seed, so that what draws alike computes alike; PyTorch's generators are left as they were."""
+    with torch.random.fork_rng(devices=sorted({tensor.get_device() for tensor in given if tensor.is_cuda})):
+        torch.manual_seed(seed)
+        yield
 
 
 def _check_native(exact: Sequence[Any], before: Sequence[Any], after: Sequence[Any]) -> None:

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 import rewright
+from rewrites.library.activations import ReluIsIdempotent
 from rewrites.library.convolution import FoldBatchNormIntoConvolution
 
 torch.set_num_threads(1)
@@ -62,6 +63,24 @@ def test_a_pair_of_functions_is_verified_for_all_sizes() -> None:
     assert right.status.value == "PROVED"
     assert wrong.status.value == "REFUTED"
     assert wrong.counterexample is not None
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_model_that_draws_random_numbers_is_compared_on_the_same_draws(whole: bool) -> None:
+    model = nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.5), nn.ReLU(), nn.ReLU()).eval()
+    (model if whole else model[1]).train()
+    x = torch.randn(5, 6)
+    state = torch.get_rng_state()
+    result = rewright.optimize(model, (x,), rules=[ReluIsIdempotent], budget=10, kernels="none")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert [step.rule for step in result.steps] == ["ReluIsIdempotent"]
+    outputs = []
+    for module in (model, result.module, result.module):
+        if len(outputs) < 2:
+            torch.manual_seed(7)
+        outputs.append(module(x))
+    assert torch.equal(outputs[0], outputs[1])
+    assert not torch.equal(outputs[1], outputs[2]), "the optimised module still draws anew at each call"
 
 
 def test_an_optimised_module_is_called_as_the_original_and_agrees(tmp_path: Path) -> None:
