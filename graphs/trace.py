@@ -236,7 +236,8 @@ def index_tensor(x: Any, index: Any) -> Any:
             sizes.append(result.shape[axis])
             axis += 1
         else:
-            operator = OPERATORS["Select"](canonical_axis(axis, result.ndim), plain(part))  # type: ignore[call-arg]
+            place = canonical_axis(axis, result.ndim)
+            operator = OPERATORS["Select"].of(place, plain(part), plain(result.shape[place]))  # type: ignore[attr-defined]
             result = add_application(x.graph, operator, [result])
     if None in parts:
         result = add_application(x.graph, OPERATORS["Reshape"](tuple(plain(size) for size in sizes)), [result])  # type: ignore[call-arg]

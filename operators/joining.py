@@ -19,6 +19,7 @@ from operators.operator import (
     alias,
     canonical_axis,
     is_known_equal,
+    note_narrowing,
     operator,
     require,
 )
@@ -214,7 +215,9 @@ def _chunk(input: Any, chunks: int, dim: int = 0) -> Bound:
     size = sizes(input)[axis]
     if isinstance(size, int):
         return Split(axis, pieces(size, max(-(-size // chunks), 1)) if size else (0,) * chunks), [input]
-    return Split(axis, (floor_divide(size, chunks),) * chunks), [input]
+    each = floor_divide(size, chunks)
+    note_narrowing(equal(each * chunks, size))  # torch makes the last chunk smaller
+    return Split(axis, (each,) * chunks), [input]
 
 
 @alias("tensor_split")

@@ -327,7 +327,10 @@ def _slice(*args: Any, **named: Any) -> Bound:
 def _narrow(input: Any, dim: int, start: Any, length: Any) -> Bound:
     if isinstance(start, int) and start < 0:
         raise Unsupported(f"Slice: start must be at least 0, got {start}")
-    return Slice(canonical_axis(dim, input.ndim, "narrow"), plain(start), plain(start + length)), [input]
+    start = plain(start)
+    if isinstance(start, Expression):  # torch counts a negative one from the end
+        note_narrowing(at_least_zero(start))
+    return Slice(canonical_axis(dim, input.ndim, "narrow"), start, plain(start + length)), [input]
 
 
 def _inside(start: Dim, stop: Dim, size: Dim) -> Truth:
@@ -385,9 +388,15 @@ class Select(Layout):
         return (F.pad(out_grad.unsqueeze(self.axis), (*(0, 0) * (-self.axis - 1), index, size - 1 - index)),)
 
     @classmethod
+    def of(cls, axis: int, index: Dim, size: Dim) -> Select:
+        """The index as torch takes it: a negative one counts from the end; a symbolic one is taken not to be negative."""
+        if isinstance(index, Expression):
+            note_narrowing(at_least_zero(index))
+        elif index < 0 and isinstance(size, int):
+            index += size
+        return cls(axis, index)
+
+    @classmethod
     def bind(cls, input: Any, dim: int, index: Any) -> Bound:
         axis = canonical_axis(dim, input.ndim, "Select")
-        size, index = sizes(input)[axis], plain(index)
-        if isinstance(index, int) and index < 0 and isinstance(size, int):
-            index += size
-        return cls(axis, index), [input]
+        return cls.of(axis, plain(index), sizes(input)[axis]), [input]

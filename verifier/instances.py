@@ -17,7 +17,7 @@ from rewrites.cases import Case, TracedCase, attribute_facts, cases, size_facts,
 from rewrites.rule import Requires, Rule
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, TensorVariable
 from verifier import conditions
-from verifier.sizes import Assignment, SizeModel
+from verifier.sizes import Assignment, SizeModel, flattened
 from verifier.values import EXTREME, LAYOUTS, ORDINARY, POSITIVE, SMALL, SPECIAL, draw_number, draw_values, laid_out
 
 MOST_ELEMENTS = 20_000
@@ -120,7 +120,8 @@ class Ground:
     def facts(self) -> tuple[Formula, ...]:
         """What the sizes of this case satisfy wherever torch gives the pattern a meaning."""
         if isinstance(self.trace, TracedCase):
-            return tuple(fact for fact in self.trace.facts if fact not in self.trace.narrowed)
+            narrowed = set(flattened(self.trace.narrowed))
+            return tuple(fact for fact in flattened(self.trace.facts) if isinstance(fact, Formula) and fact not in narrowed)
         facts: list[Truth] = [*attribute_facts(self.rule), *size_facts(self.rule, self.case), *unit_facts(self.case)]
         return tuple(dict.fromkeys(fact for fact in facts if isinstance(fact, Formula)))
 

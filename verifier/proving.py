@@ -12,7 +12,7 @@ from graphs.trace import TraceError
 from operators.expressions import Expression
 from operators.operator import Effect, Operator, ShapeError, TensorType, kind_of
 from operators.sources import Input, Scalar
-from rewrites.cases import Case, TracedCase, cases, trace_case
+from rewrites.cases import Case, TracedCase, attribute_facts, cases, size_facts, trace_case
 from rewrites.rule import Change, Equality, Rule
 from verifier import forms
 from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered, live, prove_bits
@@ -120,7 +120,7 @@ def _text(proof: Proof) -> str:
 
 def _narrowings(traced: TracedCase) -> list[str]:
     """Where the proof speaks only of a part of what torch accepts: statements that do not stand in the rule's conditions."""
-    known = set(flattened(fact for fact in traced.facts if fact not in traced.narrowed))
+    known = set(flattened([*attribute_facts(traced.rule), *size_facts(traced.rule, traced.case)]))
     return [f"where {part}" for part in flattened(traced.narrowed) if part not in known]
 
 

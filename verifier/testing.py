@@ -191,6 +191,8 @@ def run_tests(
         if difference is not None:
             failure = Failure(instance, difference, report.examples, time.monotonic() - started)
             break
+    if failure is None and wanted is None:
+        failure = _everywhere(space, standard, report, examples, seed, deadline)
     for position, stage in enumerate(wanted if wanted is not None else stages(space)):
         if failure is None and stage.values == (SPECIAL,) and space.places and time.monotonic() < deadline:
             failure = _on_grids(space, standard, report)
@@ -211,6 +213,19 @@ def run_tests(
         report.failure = failure
     report.seconds = time.monotonic() - started
     return report
+
+
+def _everywhere(space: Space, standard: Standard, report: Report, most: int, seed: int, deadline: float) -> Failure | None:
+    """Every case at each of its sizes once (evenly spread where there are more than `most`): draws alone leave some out."""
+    places = space.places
+    for count, position in enumerate(range(0, len(places), max(1, -(-len(places) // max(1, most))))):
+        if time.monotonic() > deadline:
+            return None
+        instance = space.build(*places[position], (SMALL, DISTINCT)[count % 2], space.families[0], seed + position)
+        difference = None if instance is None else check(instance, standard, report)
+        if instance is not None and difference is not None:
+            return Failure(instance, difference, report.examples)
+    return None
 
 
 def _on_grids(space: Space, standard: Standard, report: Report) -> Failure | None:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from rewrites import Change, Equality, Pair, Rule
+from rewrites import Change, Equality, Pair, Requires, Rule
 
 Shaped = Float[Tensor, "*s"]
 Floating = Literal["float16", "bfloat16", "float32", "float64"]
@@ -247,6 +247,7 @@ class SliceOfRange(Rule):
 
     source = "definition of arange"
     equality = Equality.BITWISE
+    requires = [Requires("the slice counts from the start", lambda start: start >= 0)]
 
     def pattern(n: int, start: int, length: int):
         return torch.narrow(torch.arange(n), 0, start, length)

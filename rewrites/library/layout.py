@@ -197,6 +197,10 @@ class SliceOfSlice(Rule):
     source = "index maps compose"
     equality = Equality.BITWISE
     trainable = True
+    requires = [
+        Requires("the outer slice counts from the start", lambda start: start >= 0),
+        Requires("the inner slice counts from the start", lambda inner: inner >= 0),
+    ]
 
     def pattern(x: Shaped, axis: Axis, start: int, length: int, inner: int, kept: int):
         return torch.narrow(torch.narrow(x, axis, start, length), axis, inner, kept)
@@ -291,6 +295,7 @@ class SliceOfPad(Rule):
     source = "index maps compose"
     equality = Equality.BITWISE
     trainable = True
+    requires = [Requires("the slice counts from the start", lambda before: before >= 0)]
 
     def pattern(x: Float[Tensor, "*s k"], before: int, after: int):
         return torch.narrow(F.pad(x, (before, after)), -1, before, x.shape[-1])

@@ -754,3 +754,53 @@ class SliceBeyondTheEnd(WrongLaw):
 
     def replacement(x, k):
         return torch.cat([x[:k], x[k : x.shape[0]].reshape(x.shape[0] - k)]) * 2.0
+
+
+class ChunksOfAnOddSize(WrongLaw):
+    """The second of two chunks begins in the middle, although the first is the larger of an odd size."""
+
+    def pattern(x: Float[Tensor, "n m"]):
+        return x.chunk(2, -1)[1] * 2.0
+
+    def replacement(x):
+        return x[:, x.shape[1] // 2 :] * 2.0
+
+
+class PositionFromTheEnd(WrongLaw):
+    """Position k is position k + 1 after one more column, although a negative k counts from the end."""
+
+    def pattern(x: Float[Tensor, "n m"], k: int):
+        return torch.select(x, 1, k) * 2.0
+
+    def replacement(x, k):
+        return torch.select(F.pad(x, (1, 0)), 1, k + 1) * 2.0
+
+
+class IndexFromTheEnd(WrongLaw):
+    """x[k] is the sum of x[k : k + 1], which is empty for the last, k = −1."""
+
+    def pattern(x: Float[Tensor, "n m"], k: int):
+        return x[:, k] * 2.0
+
+    def replacement(x, k):
+        return x[:, k : k + 1].sum(1) * 2.0
+
+
+class NarrowFromTheEnd(WrongLaw):
+    """A slice that starts at k starts at k + 1 after one more column, although a negative k counts from the end."""
+
+    def pattern(x: Float[Tensor, "n m"], k: int, length: int):
+        return torch.narrow(x, 1, k, length) * 2.0
+
+    def replacement(x, k, length):
+        return torch.narrow(F.pad(x, (1, 0)), 1, k + 1, length) * 2.0
+
+
+class PadAfterCrop(WrongLaw):
+    """Two pads are one by the sum, although a negative one crops before the other pads with zeros."""
+
+    def pattern(x: Float[Tensor, "n m"], p: int, q: int):
+        return F.pad(F.pad(x, (p, 0)), (q, 0)) * 2.0
+
+    def replacement(x, p, q):
+        return F.pad(x, (p + q, 0)) * 2.0
