@@ -209,6 +209,9 @@ def _check(rule: type[Rule]) -> None:
         unbound = [v for v in left if v in _loads(codes[1]) and v not in _loads(codes[0])]
         if unbound:
             raise RuleDefinitionError(f"{name}: the replacement uses {', '.join(unbound)}, which the pattern does not bind")
+    for stated in rule.requires:
+        if not isinstance(stated, Requires):
+            raise RuleDefinitionError(f'{name}: requires must hold Requires("a sentence", lambda …: …), got {stated!r}')
     known = set(signature.names) | set(signature.symbols)
     valued = {variable.name for variable in signature.variables if isinstance(variable, (TensorVariable, RealVariable))}
     for condition in rule.requires:

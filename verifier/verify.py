@@ -156,7 +156,8 @@ def _well_formed(work: Verification, space: Space, since: float) -> Verdict | No
     if trivial:
         work.part("well-formed", "both sides are the same", since)
         return work.verdict(Status.TRIVIAL, "both sides are the same: the rule changes nothing")
-    work.part("well-formed", f"{len(usable)} cases have instances, and the sides differ", since)
+    cases = "1 case has" if len(usable) == 1 else f"{len(usable)} cases have"
+    work.part("well-formed", f"{cases} instances, and the two sides are not the same code", since)
     return None
 
 

@@ -122,6 +122,23 @@ def test_an_unknown_name_in_a_condition_is_refused():
     assert refusal(define) == 'Misnamed: the condition "rows are few" speaks of rows, which is neither a dim nor a parameter'
 
 
+def test_a_condition_that_is_only_a_string_is_refused():
+    def define():
+        class Worded(Rule):
+            """Addition commutes."""
+
+            source = "derived here"
+            requires = ["n > 1"]
+
+            def pattern(x: Float[Tensor, "n"], y: Float[Tensor, "n"]):
+                return x + y
+
+            def replacement(x, y):
+                return y + x
+
+    assert refusal(define) == """Worded: requires must hold Requires("a sentence", lambda …: …), got 'n > 1'"""
+
+
 def test_a_name_in_a_condition_that_is_both_a_dim_and_a_parameter_is_refused():
     def define():
         class Unclear(Rule):
