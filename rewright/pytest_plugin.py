@@ -66,7 +66,7 @@ class RuleItem(pytest.Item):
         self.add_marker("rewright")
 
     def runtest(self) -> None:
-        from rewright.verification import Request, entry_of, verdict_of
+        from rewright.verification import Request, Target, entry_of, verdict_of, with_suggestion
 
         config = self.config
         request = Request().changed(
@@ -74,6 +74,7 @@ class RuleItem(pytest.Item):
             timeout=config.getoption("rewright_timeout"),
         )
         entry = entry_of(self.rule, verdict_of(self.rule, request))
+        entry = with_suggestion(entry, Target(self.rule, f"{self.path}::{self.rule.__name__}"), request)
         if problem := entry.problem(config.getoption("rewright_require_proof")):
             raise RuleDoesNotHold(problem, entry.text)
 

@@ -127,7 +127,7 @@ def verify_all(targets: Sequence[Target], request: Request, jobs: int = 1) -> It
     fresh = verify_file_rules(specs, options | {"timeout": request.timeout, "store": str(store.path) if store is not None else None}, jobs)
     for position, target in enumerate(targets):
         entry = entry_of(target.rule, kept[position] if position in kept else next(fresh))
-        yield _with_suggestion(entry, target, request) if request.suggest else entry
+        yield with_suggestion(entry, target, request) if request.suggest else entry
 
 
 REAL_KINDS = frozenset({"error", "shape", "value"})
@@ -135,7 +135,7 @@ REAL_KINDS = frozenset({"error", "shape", "value"})
 SUGGESTION_SECONDS = 20.0
 
 
-def _with_suggestion(entry: Entry, target: Target, request: Request) -> Entry:
+def with_suggestion(entry: Entry, target: Target, request: Request) -> Entry:
     """The entry of a refuted rule with the condition under which it is proved, where one is found in time."""
     from verifier.isolation import IsolationError, isolated
 

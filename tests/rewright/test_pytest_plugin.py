@@ -40,6 +40,24 @@ class SubtractionCommutes(Rule):
     def replacement(x, y):
         return y - x
 '''
+MEANS = '''
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from rewrites import Rule
+
+
+class MeanOfConcat(Rule):
+    """The mean of a concatenation is the mean of the means."""
+
+    source = "wishful thinking"
+
+    def pattern(a: Float[Tensor, "n k"], b: Float[Tensor, "n m"]):
+        return torch.cat([a, b], 1).mean(1)
+
+    def replacement(a, b):
+        return (a.mean(1) + b.mean(1)) / 2
+'''
 
 
 @pytest.fixture
@@ -63,6 +81,13 @@ def test_rules_named_in_the_configuration_are_tests(project: Path) -> None:
     assert "FAILED rules.py::SubtractionCommutes" in answer.stdout
     assert "the replacement computes:" in answer.stdout
     assert "Traceback" not in answer.stdout
+
+
+def test_a_failure_names_the_condition_that_the_rule_lacks(project: Path) -> None:
+    (project / "means.py").write_text(MEANS)
+    answer = run_pytest(project, "-p", "rewright.pytest_plugin", "means.py", "--rewright-examples", "20")
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    assert "REFUTED: value: the outputs differ; holds if k == m\n" in answer.stdout
 
 
 def test_one_rule_by_its_name_under_xdist(project: Path) -> None:
