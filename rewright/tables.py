@@ -24,11 +24,20 @@ def verdict_table(entries: Sequence[Entry]) -> Table:
     for entry in entries:
         verdict = entry.verdict
         status = Text(entry.status, style=_COLOURS.get(entry.status, "bold red"))
-        words = verdict["scope"] if entry.status in ("PROVED", "PROVED_BOUNDED", "TESTED") else verdict["reason"]
-        words = "; ".join(part for part in (words, verdict.get("suggestion")) if part)
+        words = "; ".join(part for part in (*_scope_or_reason(entry), verdict.get("suggestion")) if part)
         cells = (Text(entry.name, overflow="fold"), status, Text(words), Text(str(verdict["equality"])))
         table.add_row(*cells, f"{verdict['seconds']:.2f}")
     return table
+
+
+def _scope_or_reason(entry: Entry) -> tuple[str, ...]:
+    """For a rule that was only tested both: how far, and why there is no proof."""
+    scope, reason = str(entry.verdict["scope"] or ""), str(entry.verdict["reason"] or "")
+    if entry.status in ("PROVED", "PROVED_BOUNDED"):
+        return (scope,)
+    if entry.status == "TESTED":
+        return (scope, f"no proof: {reason}" if reason else "")
+    return (reason,)
 
 
 def step_table(result: Result) -> Table:

@@ -64,6 +64,7 @@ def optimize(
     if report is not None:
         with bad_input(OSError):
             result.report(report)
+        console.print(f"written: {report}")
     if json is not None:
         write(json, json_text(result.as_dict()))
     return Exit.UNDECIDED if not result.complete and not result.steps else Exit.HOLDS

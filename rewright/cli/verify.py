@@ -106,7 +106,10 @@ def _show(entries: Sequence[Entry], require_proof: bool, show_proof: bool, quiet
     counts: dict[str, int] = {}
     for entry in entries:
         counts[entry.status] = counts.get(entry.status, 0) + 1
-    console.print(f"{len(entries)} rules: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
+    console.print(
+        ("1 rule: " if len(entries) == 1 else f"{len(entries)} rules: ")
+        + ", ".join(f"{count} {status}" for status, count in counts.items())
+    )
 
 
 def _write_scripts(entries: Sequence[Entry], folder: Path) -> None:

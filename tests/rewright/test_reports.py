@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewright.reports import Entry, exit_status, github, junit, markdown
+from rewright.tables import verdict_table
 
 
 def entry(status: str, name: str = "Law", text: str = "text", file: str = "rules.py", reason: str = "because") -> Entry:
@@ -59,3 +60,11 @@ def test_markdown_keeps_names_inside_their_cells() -> None:
 def test_an_unproved_rule_fails_only_where_proof_is_required() -> None:
     assert github([entry("TESTED")]) == []
     assert github([entry("TESTED")], require_proof=True)[0].endswith("::TESTED: because%0Atext")
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [("PROVED", "every size"), ("TESTED", "every size; no proof: because"), ("REFUTED", "because")]
+)
+def test_the_table_says_why_a_tested_rule_is_not_proved(status: str, words: str) -> None:
+    (cell,) = verdict_table([entry(status)]).columns[2].cells
+    assert str(cell) == words
