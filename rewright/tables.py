@@ -36,7 +36,7 @@ def _scope_or_reason(entry: Entry) -> tuple[str, ...]:
     if entry.status in ("PROVED", "PROVED_BOUNDED"):
         return (scope,)
     if entry.status == "TESTED":
-        return (scope, f"no proof: {reason}" if reason else "")
+        return scope, reason
     return (reason,)
 
 

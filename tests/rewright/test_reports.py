@@ -62,9 +62,7 @@ def test_an_unproved_rule_fails_only_where_proof_is_required() -> None:
     assert github([entry("TESTED")], require_proof=True)[0].endswith("::TESTED: because%0Atext")
 
 
-@pytest.mark.parametrize(
-    ("status", "words"), [("PROVED", "every size"), ("TESTED", "every size; no proof: because"), ("REFUTED", "because")]
-)
+@pytest.mark.parametrize(("status", "words"), [("PROVED", "every size"), ("TESTED", "every size; because"), ("REFUTED", "because")])
 def test_the_table_says_why_a_tested_rule_is_not_proved(status: str, words: str) -> None:
     (cell,) = verdict_table([entry(status)]).columns[2].cells
     assert str(cell) == words
