@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,15 +51,14 @@ def verify(
     with bad_input(RuleFileError), loading_limit(timeout):
         targets = targets_of(rules or [])
     entries = _verdicts(targets, Request(examples, timeout, seed, stored=not fresh, suggest=suggest), jobs)
-    if repro is not None:
-        _write_scripts(entries, repro)
+    scripts = _write_scripts(entries, repro) if repro is not None else {}
     if json is not None:
         write(json, json_text({"rules": [entry.verdict for entry in entries]}))
     if junit_ is not None:
         write(junit_, junit(entries, require_proof))
     if markdown_ is not None:
         write(markdown_, markdown(entries, require_proof))
-    _show(entries, require_proof, show_proof, quiet="-" in (json, junit_, markdown_))
+    _show(entries, require_proof, show_proof, scripts, quiet="-" in (json, junit_, markdown_))
     if github_:
         for line in github(entries, require_proof):
             print(line)
@@ -91,15 +90,15 @@ def _verdicts(targets: Sequence[Target], request: Request, jobs: int) -> list[En
     return entries
 
 
-def _show(entries: Sequence[Entry], require_proof: bool, show_proof: bool, quiet: bool) -> None:
+def _show(entries: Sequence[Entry], require_proof: bool, show_proof: bool, scripts: Mapping[int, Path], quiet: bool) -> None:
     from rewright.tables import verdict_table
 
     console = messages() if quiet else output()
     console.print(verdict_table(entries))
-    for entry in entries:
+    for position, entry in enumerate(entries):
         if entry.problem(require_proof):
             console.rule(style="red")
-            console.print(entry.text, soft_wrap=True)
+            console.print(_naming(entry.text, scripts.get(position)), soft_wrap=True)
         elif show_proof and entry.verdict.get("proof"):
             console.rule(entry.name)
             console.print(entry.verdict["proof"], soft_wrap=True)
@@ -112,15 +111,29 @@ def _show(entries: Sequence[Entry], require_proof: bool, show_proof: bool, quiet
     )
 
 
-def _write_scripts(entries: Sequence[Entry], folder: Path) -> None:
+def _naming(text: str, script: Path | None) -> str:
+    """A refutation's text with the script's file instead of the script, where there is one."""
+    return text if script is None else text.partition("\nreproduce:\n")[0] + f"\nreproduce: python {script}"
+
+
+def _write_scripts(entries: Sequence[Entry], folder: Path) -> dict[int, Path]:
+    """A file for each refutation, by the entry's position; rules of one name are numbered."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"{folder}: cannot be made: {error.strerror or error}") from error
-    for entry in entries:
+    written: dict[int, Path] = {}
+    for position, entry in enumerate(entries):
         script = (entry.verdict.get("counterexample") or {}).get("script")
         if script:
-            write(str(folder / f"{_file_name(entry.name)}.py"), script)
+            name, number = _file_name(entry.name), 1
+            path = folder / f"{name}.py"
+            while path in written.values():
+                number += 1
+                path = folder / f"{name}_{number}.py"
+            write(str(path), script)
+            written[position] = path
+    return written
 
 
 def _file_name(name: str) -> str:

@@ -82,6 +82,13 @@ def test_every_output_of_a_verification(tmp_path: Path, capsys: pytest.CaptureFi
     line = 1 + RULES.splitlines().index("class SubtractionCommutes(Rule):")
     assert f"::error file=rules.py,line={line},title=SubtractionCommutes::REFUTED" in out
     assert "the replacement computes:" in out
+    assert "\nreproduce: python scripts/SubtractionCommutes.py\n" in out, "the script is in its file, not on the terminal"
+
+
+def test_scripts_of_rules_of_one_name_are_files_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "more.py").write_text(RULES)
+    assert run(["verify", "rules.py::SubtractionCommutes", "more.py::SubtractionCommutes", "--examples", "20", "--repro", "scripts"]) == 1
+    assert sorted(path.name for path in (tmp_path / "scripts").iterdir()) == ["SubtractionCommutes.py", "SubtractionCommutes_2.py"]
 
 
 def test_json_on_standard_output_is_alone_there(capsys: pytest.CaptureFixture[str]) -> None:
