@@ -149,7 +149,11 @@ def _bits(traced: TracedCase, rule: type[Rule], deadline: float) -> str | None:
     for dtype in dtypes:
         if dtype in FLOAT_FORMATS and not rule.equality.bitwise:
             return None
-        if not _proved_bits(traced, rule, dtype, deadline):
+        try:  # casts differ from dtype to dtype
+            own = trace_case(rule, traced.case, {v.name: dtype for v in tensors if dtype in allowed_dtypes(v)})
+        except (ShapeError, TraceError):
+            return None
+        if not _proved_bits(own, rule, dtype, deadline):
             return None
     return f"bit for bit in {', '.join(dtypes)}"
 
@@ -221,7 +225,8 @@ def _proved_bits(traced: TracedCase, rule: type[Rule], dtype: str, deadline: flo
 def _may_wrap(graph: Graph) -> bool:
     """Whole numbers are computed that may leave their dtype's range, and something other than a polynomial reads them.
 
-    An identity of polynomials over the whole numbers holds modulo any power of two; one with quotients or comparisons does not.
+    An identity of polynomials over the whole numbers holds modulo any power of two; one with quotients or comparisons does not,
+    nor one in which numbers that may have wrapped are taken to another dtype (by a cast, by promotion, by a sum in int64).
     """
     computed: set[Value] = set()
     needed = live(graph)
@@ -236,12 +241,22 @@ def _may_wrap(graph: Graph) -> bool:
             whole = any(kind_of(type.dtype) == "int" and not type.weak for type in types)
             if computed & set(values) or (sizes and whole):
                 return True
+        if name not in _BY_POSITION and any(_converts(graph, node, value) for value in computed & set(values)):
+            return True
         makes = any(kind_of(type.dtype) == "int" and not type.weak for type in graph.types(node))
         arithmetic = makes and name not in _MOVES | _KEEPS_RANGE and not _widens(operator, types)
         if arithmetic or computed & set(values):
             computed |= {Value(node, output) for output, type in enumerate(graph.types(node)) if kind_of(type.dtype) == "int"}
     return False
 
+
+def _converts(graph: Graph, node: int, value: Value) -> bool:
+    """The node takes the value to another dtype."""
+    return any(type.dtype != graph.type(value).dtype for type in graph.types(node))
+
+
+_BY_POSITION = {"Embedding", "Gather", "Index", "IndexSelect"}
+"""Operators that read whole numbers as positions, which torch checks."""
 
 _CHECKED = {"Clamp", "Where"}
 """Operators that torch refuses to run on a Python number beyond the dtype's range."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Int8
 from torch import Tensor
 
 from rewrites import Axis, Pair, Requires, Rule
@@ -804,3 +804,23 @@ class PadAfterCrop(WrongLaw):
 
     def replacement(x, p, q):
         return F.pad(x, (p + q, 0)) * 2.0
+
+
+class WideningAfterTheSum(WrongLaw):
+    """A sum taken to int64 is the sum in int64, although a narrow sum wraps."""
+
+    def pattern(a: Int[Tensor, "n"], b: Int[Tensor, "n"]):
+        return (a + b).long()
+
+    def replacement(a, b):
+        return a.long() + b.long()
+
+
+class SumsOfNarrowSums(WrongLaw):
+    """sum(a + b) = sum(a) + sum(b), although a + b wraps in int8 and the sum over an axis is taken in int64."""
+
+    def pattern(a: Int8[Tensor, "n"], b: Int8[Tensor, "n"]):
+        return (a + b).sum()
+
+    def replacement(a, b):
+        return a.sum() + b.sum()
