@@ -19,11 +19,9 @@ WRONG = {"DynamicSliceOfDynamicSlice"}
 """The two sides clamp their starts against different sizes."""
 TESTED = {
     "RemainderOfShifted": "truncation of a quotient whose sign follows from a condition on both operands",
+    "RemainderOfSmallIota": "that numbers of a range do not wrap",
     "AddOfUpdatedZeros": "a start that is clamped by the data, inside a condition and inside an index",
-    "UpdateOfWhole": "a start that is clamped by the data, inside a condition and inside an index",
-    "DynamicSliceOfWhole": "a start that is clamped by the data",
-    "DynamicSliceCommutesWithTranspose": "bit for bit, with an index computed from the data",
-    "ClampTwice": "bit for bit, where a bound is NaN or a zero has two signs",
+    "UpdateOfWhole": "that an index computed from the data does not wrap",
 }
 """Right, and beyond what is proved today, with what is missing."""
 
