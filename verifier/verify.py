@@ -284,7 +284,8 @@ def _prove_gradients(work: Verification, space: Space) -> None:
 def _ranks(rule: type[Rule]) -> list[str]:
     stars = list(rule.signature().stars.values())
     named = [f"*{star.name} of 0 to 2 dims" for star in stars if not star.broadcastable]
-    return named + (["... of any one shape, or 1, or none"] if any(star.broadcastable for star in stars) else [])
+    named += ["... of any one shape, or 1, or none"] if any(star.broadcastable for star in stars) else []
+    return named + (["no complex numbers"] if any(v.kind in ("number", "any") for v in rule.signature().tensors) else [])
 
 
 def _tested_by_models(work: Verification, space: Space) -> Verdict | None:

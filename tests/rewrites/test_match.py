@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from jaxtyping import BFloat16, Float
+from jaxtyping import BFloat16, Float, Num
 from torch import Tensor
 
 from graphs.graph import Graph, Value
@@ -776,3 +776,41 @@ def test_an_absent_operand_may_have_a_symbolic_size():
     assert match.bindings["shift"] == Absent(0.0, TensorType((symbol("s"),), "float64"))
     after = apply(match, graph).graph
     assert [after.type(value) for value in after.outputs] == [graph.type(value) for value in graph.outputs]
+
+
+class SumOfRepeated(Rule):
+    """n times a number is the sum of n of it."""
+
+    source = "definition of the product"
+
+    def pattern(x: Float[Tensor, "n+2"], y: Float[Tensor, "1"]):
+        return y.sum() * (x.shape[0] - 2) + x.sum()
+
+    def replacement(x, y):
+        return y.expand(x.shape[0] - 2).sum() + x.sum()
+
+
+@pytest.mark.parametrize(("size", "count"), [(1, 0), (2, 1), (5, 1)])
+def test_a_size_is_never_negative(size: int, count: int) -> None:
+    graph = build(lambda x, y: y.sum() * (size - 2) + x.sum(), {"x": torch.ones(size), "y": torch.ones(1)})
+    assert len(list(find_matches(SumOfRepeated, graph))) == count
+
+
+class SquareOfMagnitude(Rule):
+    """The square of a magnitude is the square; not so of complex numbers."""
+
+    source = "definition of the magnitude"
+
+    def pattern(x: Num[Tensor, "n"]):
+        return x.abs() * x.abs()
+
+    def replacement(x):
+        return x * x
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("float32", 1), ("int64", 1), ("complex64", 0)])
+def test_a_rule_over_numbers_leaves_complex_ones_alone(dtype: str, count: int) -> None:
+    graph = Graph()
+    x = Proxy(graph, graph.input("x", TensorType((3,), dtype)))
+    graph.outputs = trace(lambda x: x.abs() * x.abs(), [x], graph)
+    assert len(list(find_matches(SquareOfMagnitude, graph))) == count
