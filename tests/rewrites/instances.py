@@ -16,7 +16,7 @@ from operators.operator import TensorType
 from rewrites.cases import Case, TracedCase, cases, dtype_of, size_condition, speaks_of_sizes, trace_case
 from rewrites.rule import Requires, Rule
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, TensorVariable
-from verifier.sizes import Assignment, SizeModel
+from verifier.sizes import Assignment, SizeModel, flattened
 
 
 def assignments(traced: TracedCase, facts: Sequence[Truth], seed: int) -> list[Assignment]:
@@ -114,7 +114,8 @@ def sample(rule: type[Rule], case: Case, seed: int = 0) -> Sample | None:
 def breaking(rule: type[Rule], condition: Requires, case: Case, seed: int) -> Iterator[Sample]:
     """Instances of the case that satisfy all conditions of the rule but this one, which they break."""
     traced = trace_case(without_condition(rule, condition), case)
-    facts: list[Truth] = list(traced.facts)
+    narrowed = set(flattened(traced.narrowed))  # torch takes more than the proof speaks of, and so may break the condition
+    facts: list[Truth] = [fact for fact in flattened(traced.facts) if fact not in narrowed]
     if speaks_of_sizes(rule, condition):
         facts.append(negate(size_condition(rule, condition, case)))
     if not any(fact is False for fact in facts):
