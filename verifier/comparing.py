@@ -359,15 +359,25 @@ class Judgement:
                     yield base, moved, step
 
     def shrinks_with_precision(self, distance: float, dtype: torch.dtype) -> bool:
-        """In float32 the sides lie so much further apart that the distance in float64 is rounding."""
+        """On the same numbers the sides lie so much further apart in a coarser dtype, or closer in float64, that the distance is rounding."""
         if dtype != torch.float64:
-            return False
+            return self.vanishes_in_double(distance)
         coarse = self.instance.with_dtype(torch.float32)
         left = run(coarse.rule.pattern, coarse.arguments(), coarse.seed)
         right = run(coarse.rule.replacement, coarse.arguments(), coarse.seed)
         if left.error is not None or right.error is not None:
             return False
         return _distance(left.outputs, right.outputs) * 2.0**-14 > distance
+
+    def vanishes_in_double(self, distance: float) -> bool:
+        """In float64, which holds the same inputs exactly, the sides agree: what they differ by in a coarser dtype is rounding."""
+        fine = self.instance.with_dtype(torch.float64)
+        left = run(fine.rule.pattern, fine.arguments(), fine.seed)
+        right = run(fine.rule.replacement, fine.arguments(), fine.seed)
+        if left.error is not None or right.error is not None:
+            return False
+        doubles = all(t.dtype == torch.float64 for t in (*left.outputs, *right.outputs) if isinstance(t, torch.Tensor))
+        return doubles and _distance(left.outputs, right.outputs) < distance * 2.0**-14
 
 
 _PARTIAL = {
