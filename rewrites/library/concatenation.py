@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rewrites import Axis, Equality, Rule
+from rewrites import Axis, Equality, Requires, Rule
 
 First = Float[Tensor, "*s1"]
 Second = Float[Tensor, "*s2"]
@@ -230,6 +230,7 @@ class ConcatenationOfSlices(Rule):
     source = "index maps compose"
     equality = Equality.BITWISE
     trainable = True
+    requires = [Requires("the first slice counts from the start", lambda start: start >= 0)]
 
     def pattern(x: First, start: int, p: int, q: int, axis: Axis):
         return torch.cat((torch.narrow(x, axis, start, p), torch.narrow(x, axis, start + p, q)), axis)
