@@ -94,7 +94,7 @@ class PadsAddUp(Rule):
         return F.conv2d(x, weight, padding=(p + q, p + q))
 
 
-@shipped("onnxscript-2879", "error")
+@shipped("onnxscript-2879", "error", "shape")
 class ScaleTransposedConvolutionAlongAxisOne(Rule):
     """A channel scale after a transposed convolution goes along axis 1 of its weight, whatever the groups."""
 
