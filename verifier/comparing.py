@@ -359,7 +359,7 @@ class Judgement:
                     yield base, moved, step
 
     def shrinks_with_precision(self, distance: float, dtype: torch.dtype) -> bool:
-        """On the same numbers the sides lie so much further apart in a coarser dtype, or closer in float64, that the distance is rounding."""
+        """The sides lie so much further apart in a coarser dtype, or closer in float64, that the distance is rounding."""
         if dtype != torch.float64:
             return self.vanishes_in_double(distance)
         coarse = self.instance.with_dtype(torch.float32)
