@@ -119,10 +119,10 @@ class Ground:
     @property
     def facts(self) -> tuple[Formula, ...]:
         """What the sizes of this case satisfy wherever torch gives the pattern a meaning."""
+        facts = flattened([*attribute_facts(self.rule), *size_facts(self.rule, self.case), *unit_facts(self.case)])
         if isinstance(self.trace, TracedCase):
             narrowed = set(flattened(self.trace.narrowed))
-            return tuple(fact for fact in flattened(self.trace.facts) if isinstance(fact, Formula) and fact not in narrowed)
-        facts: list[Truth] = [*attribute_facts(self.rule), *size_facts(self.rule, self.case), *unit_facts(self.case)]
+            facts += [fact for fact in flattened(self.trace.facts) if fact not in narrowed]
         return tuple(dict.fromkeys(fact for fact in facts if isinstance(fact, Formula)))
 
     @cached_property
@@ -138,8 +138,7 @@ class Ground:
         """Assignments to draw from, the smallest first; also beyond what the proof is narrowed to, where torch accepts more."""
         found = self.model.pool(self.seed)
         if isinstance(self.trace, TracedCase) and self.trace.narrowed:
-            facts = [fact for fact in self.facts if fact not in self.trace.narrowed]
-            wider = SizeModel(self.model.names, self.model.attributes, facts, landmarks(self.rule)).pool(self.seed + 1, count=12)
+            wider = SizeModel(self.model.names, self.model.attributes, self.facts, landmarks(self.rule)).pool(self.seed + 1, count=12)
             found = sorted([*found, *(sizes for sizes in wider if sizes not in found)], key=self.model.weight)
         return found
 
