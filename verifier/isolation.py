@@ -100,25 +100,28 @@ def _death(code: int | None) -> str:
 
 
 def _serve(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...], memory_bytes: int) -> None:
-    _limit_memory(memory_bytes)
+    lift = _limit_memory(memory_bytes)
     try:
         answer = ("result", function(*arguments))
     except MemoryError:
         answer = ("error", "uses more memory than it may")
     except Exception as error:  # sent to the caller, who says it
         answer = ("error", f"{type(error).__name__}: {' '.join(str(error).split())}")
+    lift()  # the answer itself needs some memory where the function has used up what there was
     sender.send(answer)
     sender.close()
 
 
-def _limit_memory(memory_bytes: int) -> None:
+def _limit_memory(memory_bytes: int) -> Callable[[], None]:
+    """Limit the memory of this process; what lifts the limit again."""
     try:
         import resource
     except ImportError:  # not on this platform; the time limit still holds
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        return lambda: None
+    before, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    return lambda: resource.setrlimit(resource.RLIMIT_DATA, (before, hard))
 
 
 def rule_names(file: str, seconds: float = 60.0) -> list[str]:
