@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from operators.expressions import Atom, Dim, Formula, Symbol, Truth, substitute, symbol
+from operators.expressions import Atom, Dim, Formula, Symbol, substitute, symbol
 from operators.operator import kind_of
 from rewrites.cases import Case, TracedCase, attribute_facts, cases, size_facts, speaks_of_sizes, trace_case, unit_facts
 from rewrites.rule import Requires, Rule
