@@ -114,6 +114,7 @@ class _Attempts:
     begin: float = field(default_factory=time.monotonic)
     positive: Sequence[Truth] | None = None
     partial: bool = False
+    comparison: Callable[[], Comparison_] = Comparison_
 
     def run(self, missing: Callable[[Knowledge], str]) -> Proof:
         """The first attempt that proves; else the outcome of the first."""
@@ -160,7 +161,7 @@ class _Attempts:
             knowledge.splits.update(splits)
             try:
                 with knowing(knowledge), interpreted_by(Symbolic()):
-                    compared = _compare_output(self.outputs()[position], knowledge)
+                    compared = _compare_output(self.outputs()[position], knowledge, self.comparison())
                     self.partial = knowledge.partial
                     return compared
             except SplitNeeded as needed:
@@ -193,7 +194,7 @@ class TooManyDigits(RuntimeError):
     """Indices would have to be written in more digits than make sense."""
 
 
-def _compare_output(output: Output, knowledge: Knowledge) -> tuple[NormalForms, bool, tuple[str, ...]]:
+def _compare_output(output: Output, knowledge: Knowledge, comparison: Comparison_) -> tuple[NormalForms, bool, tuple[str, ...]]:
     at: list[Dim] = []
     made: dict[Symbol, Dim] = {}
     for dim in output.shape:
@@ -210,7 +211,6 @@ def _compare_output(output: Output, knowledge: Knowledge) -> tuple[NormalForms, 
         at.append(ravel([Expression.of(digit) for digit in digits], extents))
         made.update(zip(digits, extents, strict=True))
     left, right = _value(output.left(tuple(at))), _value(output.right(tuple(at)))
-    comparison = Comparison_()
     proved = comparison.equal(left, right)
     if not proved:
         needed = missing_split(comparison.unmatched)
@@ -227,11 +227,12 @@ def prove(
     bounds: Sequence[Bound] = (),
     owed: Iterable[Truth] = (),
     timeout: float = 10.0,
+    comparison: Callable[[], Comparison_] = Comparison_,
 ) -> Proof:
     """Whether two graphs over inputs of the same names are equal, for all sizes that satisfy the facts.
 
     Facts include what the left graph's operators require of sizes; `owed` is what the right graph's require, and is proved.
-    `bounds` are what is known of inputs' elements.
+    `bounds` are what is known of inputs' elements; `comparison` makes what decides whether two elements are equal.
     """
     begin = time.monotonic()
     given = [*facts, *size_facts(left), *attribute_facts(left)]
@@ -251,7 +252,7 @@ def prove(
             return _shapes_differ(left, right, sizes, knowledge) or _owed([*owed, *size_facts(right)], sizes, knowledge)
 
     with collecting_obligations():
-        return _Attempts(outputs, remaining, bounds, timeout, begin, positive).run(missing)
+        return _Attempts(outputs, remaining, bounds, timeout, begin, positive, comparison=comparison).run(missing)
 
 
 def _shapes_differ(left: Graph, right: Graph, sizes: dict[Atom, Dim], knowledge: Knowledge) -> str:
