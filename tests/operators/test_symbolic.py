@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from operators.expressions import Atom, Dim, Symbol, substitute, substitute_formula, symbol
 from operators.operator import ShapeError, TensorType, Unsupported, collecting_obligations
-from tests.operators.drawing import Case, type_of
+from operators.samples.drawing import Case, type_of
 from tests.operators.test_agreement import NAMES, cases
 
 NEEDS_NUMBERS = {

@@ -12,7 +12,7 @@ from graphs.evaluate import evaluate
 from graphs.graph import Graph
 from graphs.trace import Proxy
 from operators.operator import kind_of
-from tests.operators.drawing import Case, type_of
+from operators.samples.drawing import Case, type_of
 from tests.operators.test_agreement import NAMES, ROWS, as_tuple, cases
 
 

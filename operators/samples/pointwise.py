@@ -1,4 +1,4 @@
-"""One row of test data per operator; `test_agreement.py` runs every row, and fails for an operator without one."""
+"""Test data for pointwise operators, casts, activations and sources: one row per operator (see `operators.samples`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import operators.parametric as parametric
 import operators.random as random
 import operators.sources as sources
 from operators.operator import Operator
-from tests.operators.drawing import FLOATS, INTEGERS, WIDE, Case, Drawer, Row
+from operators.samples.drawing import FLOATS, INTEGERS, WIDE, Case, Drawer, Row
 
 EVERY = (*FLOATS, *INTEGERS, "bool")
 SIGNED = (*FLOATS, "int64", "int32", "int8", "bool")

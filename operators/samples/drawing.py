@@ -1,4 +1,4 @@
-"""What the rows of test data are drawn with: cases (an operator and its operands) from Hypothesis."""
+"""What the rows of samples are drawn with: cases (an operator and its operands) from Hypothesis."""
 
 from __future__ import annotations
 

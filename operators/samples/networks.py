@@ -1,4 +1,4 @@
-"""Test data for products, convolutions, normalisations, attention, pooling, lookups, losses and collectives; see `rows.py`."""
+"""Test data for products, convolutions, normalisations, attention, pooling, lookups, losses and collectives; see `operators.samples`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import operators.losses as losses
 import operators.normalisation as normalisation
 import operators.pooling as pooling
 import operators.unfolding as unfolding
-from tests.operators.drawing import WIDE, Case, Drawer, Row
-from tests.operators.rows import EVERY, ROWS
-from tests.operators.tensor_rows import on
+from operators.samples.drawing import WIDE, Case, Drawer, Row
+from operators.samples.pointwise import EVERY, ROWS
+from operators.samples.tensors import on
 
 
 def _matmul(d: Drawer) -> Case:
@@ -93,7 +93,8 @@ def _convolution_transpose(operator: Any) -> Callable[[Drawer], Case]:
 def _batch_norm(d: Drawer) -> Case:
     training, c, dtype = d.flag(), d.size(1), d.pick(WIDE)
     shape = (d.size(2 if training else 0), c, *d.shape(0, 2, 1 if training else 0))
-    mean, var = d.tensor((c,), dtype), d.tensor((c,), dtype, 1, 4)
+    mean: Any = d.tensor((c,), dtype)
+    var: Any = d.tensor((c,), dtype, 1, 4)
     weight, bias = (d.tensor((c,), dtype) if d.flag() else None for _ in range(2))
     if training and d.flag():
         mean, var = None, None

@@ -1,4 +1,4 @@
-"""Test data for layouts, reductions and the softmax family; see `rows.py`."""
+"""Test data for layouts, reductions and the softmax family; see `operators.samples`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import operators.padding as padding
 import operators.reductions as reductions
 import operators.softmax as softmax
 import operators.spreads as spreads
-from tests.operators.drawing import WIDE, Case, Drawer, Row
-from tests.operators.rows import EVERY, NUMBERS, ROWS
+from operators.samples.drawing import WIDE, Case, Drawer, Row
+from operators.samples.pointwise import EVERY, NUMBERS, ROWS
 
 
 def on(
