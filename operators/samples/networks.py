@@ -20,6 +20,8 @@ from operators.samples.drawing import WIDE, Case, Drawer, Row
 from operators.samples.pointwise import EVERY, ROWS
 from operators.samples.tensors import on
 
+__all__ = ["ROWS"]
+
 
 def _matmul(d: Drawer) -> Case:
     left, right = d.broadcastable(2)
