@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from graphs.graph import Graph
@@ -56,6 +57,7 @@ def relevant(rules: Sequence[type[Rule]], graph: Graph) -> tuple[list[type[Rule]
     return [rule for rule in rules if rule in chosen], unusable
 
 
+@cache
 def _sides(rule: type[Rule]) -> set[tuple[Kinds, Kinds]]:
     """For each case of the rule, the operators of its pattern and of its replacement."""
     found = set()
