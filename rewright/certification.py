@@ -41,7 +41,7 @@ def relevant(rules: Sequence[type[Rule]], graph: Graph) -> tuple[list[type[Rule]
     unusable: list[str] = []
     for rule in rules:
         try:
-            sides[rule] = _sides(rule)
+            sides[rule] = _sides(rule)  # type: ignore[arg-type]
         except Exception as error:
             unusable.append(f"{rule.__name__}: cannot be traced: {type(error).__name__}: {' '.join(str(error).split())}")
     chosen: set[type[Rule]] = set()
