@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import sqlite3
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from graphs.database import SECONDS_TO_WAIT, Database, StoreError, cache_folder
 from rewrites.rule import Rule
-from verifier.cache import cache_folder
 from verifier.verdict import Verdict
 from verifier.versions import operators_digest, versions
 
-_SECONDS_TO_WAIT = 20.0
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS certificates (
     content TEXT NOT NULL, rule TEXT NOT NULL, examples INTEGER NOT NULL, seed INTEGER NOT NULL, status TEXT NOT NULL,
@@ -24,17 +19,7 @@ CREATE TABLE IF NOT EXISTS certificates (
     PRIMARY KEY (content, examples, seed)
 )
 """
-
-
 _INSERT = "INSERT OR REPLACE INTO certificates (content, rule, examples, seed, status, versions, verdict) VALUES (?, ?, ?, ?, ?, ?, ?)"
-
-
-_here = threading.local()
-"""Each thread's open connection, with whose it is."""
-
-
-class StoreError(RuntimeError):
-    """The store cannot be read or written; the message says which file and what to do."""
 
 
 def default_path() -> Path:
@@ -48,34 +33,9 @@ class Store:
     Raises (from every method): StoreError when the file is no store, is damaged, or stays locked.
     """
 
-    def __init__(self, path: Path | str | None = None, wait_seconds: float = _SECONDS_TO_WAIT) -> None:
+    def __init__(self, path: Path | str | None = None, wait_seconds: float = SECONDS_TO_WAIT) -> None:
         self.path = Path(path) if path is not None else default_path()
-        self.wait_seconds = wait_seconds
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """This thread's connection, opened at first use (and anew in a forked process)."""
-        try:
-            owner = (os.getpid(), str(self.path), self.wait_seconds)
-            if getattr(_here, "owner", None) != owner:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                connection = sqlite3.connect(self.path, timeout=self.wait_seconds, isolation_level=None)
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.execute(_SCHEMA)
-                _here.owner, _here.connection = owner, connection
-            yield _here.connection
-        except sqlite3.OperationalError as error:
-            _here.owner = None
-            if "locked" in str(error) or "busy" in str(error):
-                raise StoreError(
-                    f"store: {self.path} is locked by another process for more than {self.wait_seconds:g} s; try again when it has ended"
-                ) from error
-            raise StoreError(f"store: {self.path} cannot be used: {error}") from error
-        except sqlite3.DatabaseError as error:
-            _here.owner = None
-            raise StoreError(f"store: {self.path} is damaged ({error}); remove it, and verdicts are reached anew") from error
-        except OSError as error:
-            raise StoreError(f"store: {self.path} cannot be used: {error}") from error
+        self._database = Database(self.path, _SCHEMA, "verdicts are reached anew", wait_seconds)
 
     def find(self, rule: type[Rule], options: Mapping[str, Any]) -> Verdict | None:
         """The verdict kept for this content under at least as many examples and the same seed, if it is still valid."""
@@ -92,7 +52,7 @@ class Store:
 
     def _kept(self, content: str, seed: int | None = None, examples: int = 0) -> list[Verdict]:
         question = "SELECT verdict FROM certificates WHERE content = ? AND examples >= ? AND (? IS NULL OR seed = ?) ORDER BY examples"
-        with self._connection() as connection:
+        with self._database.connection() as connection:
             rows = connection.execute(question, (content, examples, seed, seed)).fetchall()
         try:
             return [Verdict.from_json(json.loads(text)) for (text,) in rows]
@@ -110,11 +70,11 @@ class Store:
             json.dumps(dict(verdict.versions)),
             verdict.dumps(),
         )
-        with self._connection() as connection:
+        with self._database.connection() as connection:
             connection.execute(_INSERT, row)
 
     def __len__(self) -> int:
-        with self._connection() as connection:
+        with self._database.connection() as connection:
             return int(connection.execute("SELECT COUNT(*) FROM certificates").fetchone()[0])
 
 

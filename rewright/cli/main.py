@@ -8,10 +8,10 @@ import traceback
 
 import typer
 
+from graphs.database import cache_folder
 from rewright.cli import discover, optimize, rules, show, verify  # noqa: F401  (commands register when they are imported)
 from rewright.cli.app import app
 from rewright.cli.console import BadInput, Exit, one_line
-from verifier.cache import cache_folder
 
 # Typer carries its own copy of click in newer releases, and depends on click in older ones.
 _UsageProblem: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
