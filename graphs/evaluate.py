@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,10 +18,13 @@ from operators.operator import Operator
 from operators.sources import Constant, Input
 
 
-def evaluate(graph: Graph, inputs: Sequence[torch.Tensor], float64: bool = False) -> list[Any]:
+def evaluate(
+    graph: Graph, inputs: Sequence[torch.Tensor], float64: bool = False, reading: Callable[[Any], Any] = lambda value: value
+) -> list[Any]:
     """The values of the graph's outputs for these inputs (buffers that the module updates may be left out).
 
     With `float64`, every floating tensor, weights included, and every cast to a floating dtype is in float64.
+    reading: what an operator gets of each operand that it reads (its value disturbed, for one)
     Raises: ValueError when an input has not the shape the graph was captured for.
     """
     known: dict[Value, Any] = {}
@@ -36,7 +39,7 @@ def evaluate(graph: Graph, inputs: Sequence[torch.Tensor], float64: bool = False
                 tensor = graph.constants[operator.name]
                 known[Value(node)] = widened(tensor) if float64 else tensor
             elif not isinstance(operator, Input):
-                operands = [None if operand is None else known[operand] for operand in graph.operands(node)]
+                operands = [None if operand is None else reading(known[operand]) for operand in graph.operands(node)]
                 known.update(apply_operator(node, widened_operator(operator) if float64 else operator, operands, sizes))
             for value in last:
                 known.pop(value, None)

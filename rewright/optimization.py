@@ -118,6 +118,7 @@ def optimize(
     objective: str | Mapping[str, float] = "time",
     kernels: str | Policy = "inductor-like",
     budget: float = 60.0,
+    expansions: int = 300,
     rules: Iterable[type[Rule]] | None = None,
     require_proof: bool = False,
     dynamic_shapes: Any = None,
@@ -130,6 +131,7 @@ def optimize(
 
     module: an `nn.Module` with example inputs (a tuple, a dict of named ones, or a pair of both), an exported program, or a graph
     objective: `time`, `flops`, `bytes`, `memory`, `kernels` or a mix such as `time=1,memory=0.2`   budget: seconds of search
+    expansions: graphs expanded for each distinct part of the model at most
     rules: instead of the library   require_proof: use no rule that is only tested, or proved up to a size
     certified: the verdict of a rule, instead of the stored one or a fresh verification
     progress: hears how far the search is   on_rule: hears the name of each rule whose evidence is looked up or made
@@ -151,6 +153,7 @@ def optimize(
         kernels=kernels,
         objective=aim,
         seconds=budget,
+        expansions=expansions,
         seed=seed,
         sizes=sizes,
         inputs=inputs,
