@@ -94,7 +94,7 @@ def _bounded(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) -> 
     for case in cases(rule):
         ground = grounds.get(case) or Ground(rule, case, 0)
         traced = ground.trace
-        if isinstance(traced, Exception) or _impure(traced) or _may_wrap(traced.pattern) or _may_wrap(traced.replacement):
+        if isinstance(traced, Exception) or _impure(traced) or may_wrap(traced.pattern) or may_wrap(traced.replacement):
             return ""
         if [traced.pattern.type(v).dtype for v in traced.pattern.outputs] != [
             traced.replacement.type(v).dtype for v in traced.replacement.outputs
@@ -177,7 +177,7 @@ def _open_for_integers(traced: TracedCase, rule: type[Rule], deadline: float) ->
     """
     tensors = rule.signature().tensors
     whole_inputs = any(set(INTEGER_FORMATS) & set(allowed_dtypes(v)) for v in tensors)
-    if not whole_inputs and (_may_wrap(traced.pattern) or _may_wrap(traced.replacement)):
+    if not whole_inputs and (may_wrap(traced.pattern) or may_wrap(traced.replacement)):
         return _WRAPPING
     for dtype in INTEGER_FORMATS:
         named = {v.name: dtype for v in tensors if dtype in allowed_dtypes(v)}
@@ -193,7 +193,7 @@ def _open_for_integers(traced: TracedCase, rule: type[Rule], deadline: float) ->
             proof = prove_case(whole, timeout=max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic())))
             if not proof.proved:
                 return f"{_why(proof)} (on {dtype})"
-        if not (_may_wrap(whole.pattern) or _may_wrap(whole.replacement)):
+        if not (may_wrap(whole.pattern) or may_wrap(whole.replacement)):
             if any(name.startswith("Cast") for name in _operators(whole)):
                 continue
             break
@@ -222,7 +222,7 @@ def _proved_bits(traced: TracedCase, rule: type[Rule], dtype: str, deadline: flo
         return False
 
 
-def _may_wrap(graph: Graph) -> bool:
+def may_wrap(graph: Graph) -> bool:
     """Whole numbers are computed that may leave their dtype's range, and something other than a polynomial reads them.
 
     An identity of polynomials over the whole numbers holds modulo any power of two; one with quotients or comparisons does not,
@@ -315,4 +315,4 @@ def _moves(operator: Operator) -> bool:
     return type(operator).__name__ in _MOVES
 
 
-__all__ = ["Proofs", "prove_all"]
+__all__ = ["Proofs", "may_wrap", "prove_all"]
