@@ -52,7 +52,10 @@ class Prices:
         time = flops = moved = 0.0
         kernels = 0
         for node in nodes:
-            if not self.rests(graph, node, free):
+            if self.rests(graph, node, free):
+                if self.roofline.dispatches_views and node not in free and self._is_view(graph, node):
+                    time += self.roofline.view_seconds(graph, node, free)
+            else:
                 price = self.one(graph, node, free)
                 time, flops, moved, kernels = time + price.time, flops + price.flops, moved + price.bytes, kernels + 1
         return Price(time, flops, moved, kernels)
@@ -77,7 +80,7 @@ class Prices:
             reads[base] = min(reads.get(base, 0.0) + size, roofline.bytes_of(graph.type(base)))
         moved = sum(reads.values()) + written
         arithmetic = flops / roofline.device.rate(rate_dtype(types, data["types"]))
-        return Price(max(arithmetic, moved / roofline.device.bandwidth) + roofline.device.launch, flops, moved, 1)
+        return Price(roofline.kernel_seconds(graph, (node,), free, (node,), arithmetic, moved), flops, moved, 1)
 
     def _base(self, graph: Graph, value: Value, free: Collection[int]) -> Value:
         while value.node not in free and self._is_view(graph, value.node):

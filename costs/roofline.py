@@ -8,7 +8,7 @@ tensor its base, a lookup only the rows it takes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
@@ -63,7 +63,12 @@ class KernelCost:
 
 
 class Roofline:
-    """Prices graphs for one device, one kernel policy and (where shapes are symbolic) the given sizes."""
+    """Prices graphs for one device, one kernel policy and (where shapes are symbolic) the given sizes.
+
+    dispatches_views: views take time of their own (in measured costs, see costs.measured)
+    """
+
+    dispatches_views = False
 
     def __init__(self, device_: str | Device = "h100", kernels: str | Policy = "none", sizes: Mapping[str, int] | None = None) -> None:
         self.device = device(device_)
@@ -111,6 +116,7 @@ class Roofline:
         arithmetic = flops = 0.0
         reads: dict[Value, float] = {}
         writes = 0.0
+        returned: list[int] = []
         for node in kernel.nodes:
             types = tuple(None if value is None else graph.type(value) for value in graph.operands(node))
             operator_flops = self.flops_of(graph, node, types)
@@ -125,12 +131,27 @@ class Roofline:
                 if is_lookup and position == 0:
                     size = min(size, sum(map(self.bytes_of, graph.types(node))))
                 reads[base] = min(reads.get(base, 0.0) + size, self.bytes_of(graph.type(base)))
-            if len(inside) == 1 or self._is_read_outside(grouping, node, inside):
+            if len(inside) == 1 or self.is_read_outside(grouping, node, inside):
+                returned.append(node)
                 writes += sum(map(self.bytes_of, graph.types(node)))
         moved = sum(reads.values()) + writes
-        return KernelCost(kernel, max(arithmetic, moved / self.device.bandwidth) + self.device.launch, flops, moved)
+        return KernelCost(kernel, self.kernel_seconds(graph, kernel.nodes, grouping.free, returned, arithmetic, moved), flops, moved)
 
-    def _is_read_outside(self, grouping: Grouping, node: int, inside: set[int]) -> bool:
+    def kernel_seconds(
+        self, graph: Graph, nodes: Sequence[int], free: Collection[int], returned: Collection[int], arithmetic: float, moved: float
+    ) -> float:
+        """The seconds of the nodes as one kernel, from the seconds of arithmetic at peak and the bytes it moves.
+
+        free: nodes known before the model runs   returned: those of the nodes that are read outside the kernel
+        """
+        return max(arithmetic, moved / self.device.bandwidth) + self.device.launch
+
+    def view_seconds(self, graph: Graph, node: int, free: Collection[int]) -> float:
+        """The seconds that a view takes although it is no kernel; none, by the roofline."""
+        return 0.0
+
+    def is_read_outside(self, grouping: Grouping, node: int, inside: set[int]) -> bool:
+        """The node's result, or a view of it, is an output of the graph or read by a node that is not inside."""
         pending = [node]
         while pending:
             current = pending.pop()
@@ -148,14 +169,20 @@ class Roofline:
         grouping = Grouping(graph, self.policy)
         return [self.kernel(grouping, kernel) for kernel in grouping.kernels]
 
+    def view_costs(self, grouping: Grouping) -> list[KernelCost]:
+        """The figures of every view that takes time; they are not counted as kernels."""
+        views = [node for node in grouping.order if node in grouping.views and node not in grouping.free]
+        return [KernelCost(Kernel((node,)), self.view_seconds(grouping.graph, node, grouping.free), 0.0, 0.0) for node in views]
+
     def cost(self, graph: Graph, memory: bool = True) -> Cost:
         """The figures of the whole graph; peak memory is left at zero when it is not asked for."""
         from costs.memory import peak_memory
 
         grouping = Grouping(graph, self.policy)
         parts = [self.kernel(grouping, kernel) for kernel in grouping.kernels]
+        views = self.view_costs(grouping) if self.dispatches_views else ()
         return Cost(
-            sum(part.time for part in parts),
+            sum(part.time for part in (*parts, *views)),
             sum(part.flops for part in parts),
             sum(part.bytes for part in parts),
             len(parts),

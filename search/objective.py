@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from costs.roofline import Cost
 
 FIGURES = ("time", "flops", "bytes", "memory", "kernels")
+MEASURED = "measured"
+"""The name of the objective that is `time`, each kernel's measured on this machine."""
 TIE = 1e-6
 """How much the other figures weigh, so that of two graphs equal in the objective the one better elsewhere is preferred."""
 
@@ -21,9 +23,11 @@ class Objective:
     """The sum over figures of weight · figure / figure of the graph at the start; smaller is better.
 
     A single figure is a mix of one. Figures that the mix leaves out break ties, kernels and bytes first.
+    `measured` stands for `time` where each kernel's is measured (see costs.measured).
     """
 
     weights: tuple[tuple[str, float], ...]
+    measured: bool = False
 
     @staticmethod
     def of(name: str | Mapping[str, float] | Objective) -> Objective:
@@ -43,10 +47,14 @@ class Objective:
                     raise UnknownObjectiveError(f"objective: the weight of {figure} must be a number, got {weight}") from error
         else:
             weights = dict(name)
+        measured = MEASURED in weights
+        if measured:
+            weights["time"] = weights.get("time", 0.0) + weights.pop(MEASURED)
         unknown = [figure for figure in weights if figure not in FIGURES]
         if unknown or not weights:
-            raise UnknownObjectiveError(f"objective: must be among {', '.join(FIGURES)} (or a mix such as time=1,memory=0.2), got {name}")
-        return Objective(tuple(sorted(weights.items())))
+            names = ", ".join((*FIGURES, MEASURED))
+            raise UnknownObjectiveError(f"objective: must be among {names} (or a mix such as time=1,memory=0.2), got {name}")
+        return Objective(tuple(sorted(weights.items())), measured)
 
     @property
     def needs_memory(self) -> bool:
@@ -67,4 +75,5 @@ class Objective:
         return value
 
     def __str__(self) -> str:
-        return self.weights[0][0] if len(self.weights) == 1 else ", ".join(f"{figure}={weight:g}" for figure, weight in self.weights)
+        named = [(MEASURED if self.measured and figure == "time" else figure, weight) for figure, weight in self.weights]
+        return named[0][0] if len(named) == 1 else ", ".join(f"{figure}={weight:g}" for figure, weight in named)

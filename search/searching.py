@@ -58,18 +58,20 @@ def search(
     inputs: Sequence[Any] | None = None,
     check: bool = True,
     progress: Callable[[Progress], None] | None = None,
+    pricing: Roofline | None = None,
 ) -> SearchResult:
     """The best graph found that computes the same function, every step by a rule with a certificate.
 
     certified: from a rule to its certificate (see search.certified)   seconds: the time budget
     expansions: graphs expanded for each distinct window   inputs: tensors for the last check; drawn by `seed` when left out
+    pricing: what prices graphs, instead of the roofline of `device` and `kernels` (see costs.measured)
     sizes: numbers for symbolic sizes, for pricing and checking   check: run both graphs before the result is handed out
     Ctrl-C ends the search; the best so far is returned.
     Raises: NumericCheckError when the result differs from the original, CostError, UnknownDeviceError, UnknownPolicyError,
     UnknownObjectiveError.
     """
     admitted, refused = admit(rules, certified)
-    roofline = Roofline(device, kernels, sizes)
+    roofline = pricing or pricing_of(device, kernels, objective, sizes)
     with Interruption() as interruption:
         run = _Run(graph.copy(), admitted, roofline, Objective.of(objective), seconds, expansions, interruption, progress)
         run.sweep_all()
@@ -238,6 +240,17 @@ class _Run:
             complete=self.complete and not self.interruption.asked,
             interrupted=self.interruption.asked,
         )
+
+
+def pricing_of(
+    device: str | Device, kernels: str | Policy, objective: str | Mapping[str, float] | Objective, sizes: Mapping[str, int] | None
+) -> Roofline:
+    """The device's roofline, or for an objective that is measured, this machine's kernels in PyTorch's eager mode."""
+    if not Objective.of(objective).measured:
+        return Roofline(device, kernels, sizes)
+    from costs.measured import Measured
+
+    return Measured(device=device, kernels=kernels, sizes=sizes)
 
 
 def _tidied(graph: Graph) -> Graph:
