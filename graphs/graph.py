@@ -99,11 +99,11 @@ class Graph:
 
     def operator(self, node: int) -> Operator:
         """The operator of a node."""
-        return self.network.nodes[node]["operator"]  # type: ignore[no-any-return]
+        return self.network._node[node]["operator"]  # type: ignore[no-any-return]
 
     def types(self, node: int) -> tuple[TensorType, ...]:
         """The types of all outputs of a node."""
-        return self.network.nodes[node]["types"]  # type: ignore[no-any-return]
+        return self.network._node[node]["types"]  # type: ignore[no-any-return]
 
     def type(self, value: Value) -> TensorType:
         """The type of one value."""
@@ -114,14 +114,15 @@ class Graph:
 
     def operands(self, node: int) -> tuple[Value | None, ...]:
         """The operands of a node in order; None where an optional one is absent."""
-        result: list[Value | None] = [None] * self.network.nodes[node]["arity"]
-        for producer, _, (output, position) in self.network.in_edges(node, keys=True):
-            result[position] = Value(producer, output)
+        result: list[Value | None] = [None] * self.network._node[node]["arity"]
+        for producer, keys in self.network._pred[node].items():
+            for output, position in keys:
+                result[position] = Value(producer, output)
         return tuple(result)
 
     def users(self, node: int) -> list[tuple[int, int, int]]:
         """Who reads the node: (user, output read, operand position), in node order."""
-        return sorted((user, output, position) for _, user, (output, position) in self.network.out_edges(node, keys=True))
+        return sorted((user, output, position) for user, keys in self.network._adj[node].items() for output, position in keys)
 
     def use_count(self, value: Value) -> int:
         """How often the value is read, graph outputs included."""
