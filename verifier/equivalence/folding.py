@@ -1,0 +1,176 @@
+"""Equality of elements where constants count as numbers: W·γ/√(v + ε) is the constant that holds it, up to the rounding of a fold.
+
+Terms are split into what reads unknown tensors and a coefficient of constants. Terms whose unknown parts are equal under a map
+of bound indices form a group, as in `verifier.proof.compare`; the group is zero when Σ coefficient · [guards] · constants is zero at
+every index point, which is evaluated in float64 over the whole grid and held against the rounding bound of `constants`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import torch
+
+from operators.expressions import Atom, Dim, Expression, Formula, Symbol, at_least_zero, formula_symbols, substitute_formula
+from verifier.equivalence.constants import Grid, NotNumbers, Number, consists_of
+from verifier.proof.compare import Comparison_, Guards, core, head, numeric_part
+from verifier.proof.guards import bounds_of, simplified
+from verifier.proof.knowledge import current
+from verifier.proof.terms import Factor, Product, Value, sorted_factors
+
+_DOUBLE = 2.0**-53
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A product as unknown · coefficient; the coefficient sums over its own bound indices."""
+
+    unknown: Product
+    coefficient: Product
+    number: Fraction
+    whole: Product
+
+
+@dataclass
+class UpToFolding(Comparison_):
+    """A comparison that knows the numbers in `constants`; `unit` is the unit roundoff of the dtype they were folded in.
+
+    `rounded` is set once an equality held only up to rounding.
+    """
+
+    constants: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    unit: float = 2.0**-24
+    rounded: bool = False
+
+    def _cancel(self, difference: Value, guards: Guards) -> Value:
+        rest = super()._cancel(difference, guards)
+        return self._folded(rest, guards) if rest.terms and self.constants else rest
+
+    def _folded(self, rest: Value, guards: Guards) -> Value:
+        """What is left when groups of terms whose constants cancel are taken away."""
+        buckets: dict[tuple[object, ...], list[_Term]] = {}
+        for product, number in rest.terms.items():
+            term = self._split(product.renamed(), number)
+            buckets.setdefault((len(term.unknown.bound), tuple(sorted(map(head, core(term.unknown))))), []).append(term)
+        left: dict[Product, Fraction] = {}
+        for _, terms in sorted(buckets.items(), key=lambda item: repr(item[0])):
+            for term in self._folded_bucket(terms, guards):
+                left[term.whole] = left.get(term.whole, Fraction(0)) + term.number
+        return Value(left)
+
+    def _split(self, product: Product, number: Fraction) -> _Term:
+        fixed = {f: n for f, n in product.factors if consists_of(f, self.constants)}
+        unknown = {f: n for f, n in product.factors if f not in fixed}
+        outer = {s for f in unknown for s in f.free}
+        inner = tuple(index for index in product.bound if index not in outer)
+        own = frozenset(g for g in product.guards if formula_symbols(g) & set(inner))
+        bound = tuple(index for index in product.bound if index in outer)
+        return _Term(
+            Product(bound, product.guards - own, sorted_factors(unknown)), Product(inner, own, sorted_factors(fixed)), number, product
+        )
+
+    def _folded_bucket(self, terms: list[_Term], guards: Guards) -> list[_Term]:
+        left: list[_Term] = []
+        pending = list(terms)
+        while pending:
+            lead, *others = pending
+            group: list[tuple[Guards, Product | None, Fraction]] = [(lead.unknown.guards, lead.coefficient, lead.number)]
+            members, pending = [lead], []
+            for term in others:
+                found = self._map_onto(lead.unknown, term.unknown, guards)
+                if found is None or not _same_numbers(lead.unknown, term.unknown):
+                    pending.append(term)
+                    continue
+                members.append(term)
+                moved = simplified(substitute_formula(guard, found) for guard in term.unknown.guards)
+                if moved is not None:
+                    group.append((moved, _moved(term.coefficient, found), term.number))
+            if not self._vanishes(group, guards):
+                left.extend(members)
+        return left
+
+    def _vanishes(self, members: list[tuple[Guards, Product | None, Fraction]], guards: Guards) -> bool:
+        """Σ number · [guards] · coefficient is zero at every index point, up to rounding."""
+        group = [(own, coefficient, number) for own, coefficient, number in members if coefficient is not None]
+        if len(group) < len(members):
+            return False
+        common = frozenset.intersection(*(own for own, _, _ in group))
+        try:
+            grid = self._grid(group, common, guards)
+            total: Number | None = None
+            for own, coefficient, number in group:
+                part = grid.product(coefficient, number)
+                mask = grid.all_hold(own - common)
+                value, size = torch.where(mask, part.value, 0.0), torch.where(mask, part.size, 0.0)
+                part = Number(value, size, part.roundings)
+                total = part if total is None else total.plus(part)
+        except NotNumbers:
+            return False
+        assert total is not None
+        distance, roundings = total.value.abs(), total.roundings + len(group)
+        if not bool((distance <= roundings * (self.unit + _DOUBLE) * total.size).all()):
+            return False
+        self.rounded = self.rounded or bool((distance > roundings * _DOUBLE * total.size).any())
+        return True
+
+    def _grid(self, group: list[tuple[Guards, Product, Fraction]], common: Guards, guards: Guards) -> Grid:
+        """The index points at which some term of the group may be other than zero."""
+        grid = Grid(self.constants)
+        indices: dict[Symbol, None] = {}
+        for own, coefficient, _ in group:
+            found = {s for f, _ in coefficient.factors for s in f.free} | _symbols(coefficient.guards) | _symbols(own - common)
+            indices |= dict.fromkeys(sorted(found - set(coefficient.bound), key=str))
+        limits: list[Formula] = []
+        for index in indices:
+            lows, highs = zip(*(_range(index, own | guards) for own, _, _ in group), strict=True)
+            limits += [
+                f
+                for f in (at_least_zero(Expression.of(index) - min(lows)), at_least_zero(max(highs) - Expression.of(index)))
+                if isinstance(f, Formula)
+            ]
+        grid.add(indices, limits)
+        return grid
+
+
+def _symbols(guards: Iterable[Formula]) -> set[Symbol]:
+    return {s for guard in guards for s in formula_symbols(guard)}
+
+
+def _range(index: Symbol, guards: Guards) -> tuple[int, int]:
+    """Least and greatest value of an index variable, from guards and from what is known.
+
+    Raises: NotNumbers.
+    """
+    knowledge = current()
+    known = [*guards, *knowledge.facts]
+    if index in knowledge.lower:
+        least = at_least_zero(Expression.of(index) - knowledge.lower[index])
+        known += [least] if isinstance(least, Formula) else []
+    low, high = bounds_of(g for g in known if hasattr(g, "relation")).get(index, (None, None))  # type: ignore[misc]
+    if not isinstance(low, int) or not isinstance(high, int):
+        raise NotNumbers(f"the index {index} has no range in numbers")
+    return low, high
+
+
+def _same_numbers(one: Product, other: Product) -> bool:
+    """Both have the same sizes as factors, free of bound indices."""
+    return numeric_part(one) == numeric_part(other) and not any(f.free & set(one.bound) for f, _ in numeric_part(one))
+
+
+def _moved(coefficient: Product, found: Mapping[Atom, Dim]) -> Product | None:
+    """The coefficient under a map of indices; None where it is then no single product, or zero."""
+    factors: dict[Factor, int] = {}
+    for factor, power in coefficient.factors:
+        moved = (factor.replaced(found) if factor.free & found.keys() else Value.of(factor)).factor
+        if moved is None:
+            return None
+        factors[moved] = factors.get(moved, 0) + power
+    guards = [substitute_formula(guard, found) for guard in coefficient.guards]
+    if any(guard is False for guard in guards):
+        return None
+    return Product(coefficient.bound, frozenset(g for g in guards if isinstance(g, Formula)), sorted_factors(factors))
+
+
+__all__ = ["UpToFolding"]

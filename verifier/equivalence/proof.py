@@ -1,0 +1,188 @@
+"""The proof of a comparison: AFTER's values in order, each by structure, or by the prover on the region between matched values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+
+import torch
+
+from graphs.graph import Graph, Value
+from operators.expressions import Truth
+from operators.operator import Effect
+from verifier.equivalence.classes import Classes
+from verifier.equivalence.folding import UpToFolding
+from verifier.equivalence.joining import Joined
+from verifier.equivalence.matching import Matching
+from verifier.equivalence.observing import is_source
+from verifier.equivalence.regions import Region, regions, symbolic
+from verifier.equivalence.result import Unproved
+from verifier.proof.knowledge import Bound
+from verifier.proof.prove import Proof, prove
+from verifier.proving import may_wrap
+
+SECONDS = 3.0
+"""For one region."""
+LAST_SECONDS = 15.0
+"""For one region of an output."""
+
+
+@dataclass
+class Progress:
+    """How far the proof has come."""
+
+    structural: int = 0
+    proved: int = 0
+    unproved: dict[Value, str] = field(default_factory=dict)
+    scope: dict[str, None] = field(default_factory=dict)
+    """What the proofs assume, in words."""
+
+
+class Prover:
+    """Proves values of the joined graph equal, up to a deadline (of `time.monotonic`)."""
+
+    def __init__(self, joined: Joined, matching: Matching, deadline: float) -> None:
+        self.joined, self.graph, self.matching, self.deadline = joined, joined.graph, matching, deadline
+        self.classes = Classes(self.graph)
+        self.progress = Progress()
+        self._needed = _live(self.graph)
+
+    def run(self) -> bool:
+        """Whether every output is proved."""
+        order = self.graph.topological_order()
+        for node in order:
+            if node in self.joined.before:
+                self.classes.enter(node)
+        for node in order:
+            if node not in self.joined.before:
+                self._after(node)
+        for pair in self.joined.outputs:
+            if not self.classes.same(pair.before, pair.after) and not self._proved(pair.after, pair.before, LAST_SECONDS):
+                self.progress.unproved.setdefault(pair.after, "not proved")
+        self._settle()
+        return all(self.classes.same(pair.before, pair.after) for pair in self.joined.outputs)
+
+    def _settle(self) -> None:
+        """What did not stand in the way of a later proof is not open."""
+        if all(self.classes.same(pair.before, pair.after) for pair in self.joined.outputs):
+            self.progress.unproved.clear()
+
+    def _after(self, node: int) -> None:
+        if self.classes.enter(node):
+            self.progress.structural += not is_source(self.graph, Value(node))
+            return
+        if node not in self._needed or is_source(self.graph, Value(node)):
+            return
+        for output in range(len(self.graph.types(node))):
+            self._match(Value(node, output))
+
+    def _match(self, value: Value) -> None:
+        candidates = self.matching.candidates(value)
+        for candidate in candidates:
+            if self.classes.same(candidate, value) or self._proved(value, candidate, SECONDS):
+                return
+        if candidates:
+            return
+        for view in self.matching.layouts(value):
+            self.classes.enter(view.node)
+            if self.classes.same(view, value) or self._proved(value, view, SECONDS):
+                return
+
+    def _proved(self, after: Value, before: Value, seconds: float) -> bool:
+        """Whether a region proves the two equal; then they are one class."""
+        reason = "the region between it and what is known to be equal is too large"
+        for scalars in (False, True):
+            for region in regions(self.classes, before, after, scalars):
+                left = min(seconds, self.deadline - time.monotonic())
+                if left <= 0:
+                    self.progress.unproved[after] = "the time was up"
+                    return False
+                reason = self._region(region, left)
+                if not reason:
+                    self.classes.unite(before, after)
+                    self.progress.proved += 1
+                    self.progress.unproved.pop(after, None)
+                    return True
+            if not any(region.constants for region in regions(self.classes, before, after, True)):
+                break
+        self.progress.unproved[after] = reason
+        return False
+
+    def _region(self, region: Region, seconds: float) -> str:
+        """Nothing when the region is proved, else why not."""
+        impure = [o for g in (region.before, region.after) for n in g.network if (o := g.operator(n)).effects & _IMPURE]
+        if impure:
+            return f"{impure[0]} is not known to compute alike every time"
+        if may_wrap(region.before) or may_wrap(region.after):
+            return "whole numbers may wrap"
+        constants = {name: tensor.detach() for name, tensor in region.constants.items()}
+        floating = [tensor for tensor in constants.values() if tensor.is_floating_point()]
+        unit = max((torch.finfo(tensor.dtype).eps / 2 for tensor in floating), default=2.0**-53)
+        made: list[UpToFolding] = []
+
+        def comparison() -> UpToFolding:
+            made.append(UpToFolding(constants=constants, unit=unit))
+            return made[-1]
+
+        proof = self._prove(region, constants, comparison, seconds)
+        if not proof.proved:
+            unmatched = f": {' and '.join(proof.unmatched)}" if proof.unmatched else ""
+            return f"{proof.reason}{unmatched}"[:300]
+        self.progress.scope["over the reals"] = None
+        if any(c.rounded for c in made):
+            self.progress.scope["up to the rounding of folded constants"] = None
+        if "all sizes ≥ 1" in proof.scope and symbolic(region.before):
+            self.progress.scope["sizes ≥ 1"] = None
+        return ""
+
+    def _prove(self, region: Region, constants: Mapping[str, torch.Tensor], comparison: object, seconds: float) -> Proof:
+        owed = [fact for node in region.nodes for fact in self.joined.owed.get(node, ())]
+        make = partial(prove, region.before, region.after, self.joined.facts, list(_signs(constants)), owed)
+        try:
+            return make(timeout=seconds, comparison=comparison)  # type: ignore[arg-type]
+        except (ArithmeticError, ValueError, TypeError) as error:
+            return Proof("undecided", 0.0, reason=f"{type(error).__name__}: {error}")
+
+
+_IMPURE = Effect.RANDOM | Effect.UPDATES_BUFFER
+
+
+def _signs(constants: Mapping[str, torch.Tensor]) -> Iterator[Bound]:
+    """What the constants' elements are: all positive, none negative, none zero."""
+    for name, tensor in constants.items():
+        if not tensor.is_floating_point() or not tensor.numel() or not bool(tensor.isfinite().all()):
+            continue
+        least = float(tensor.min())
+        if least > 0:
+            yield Bound(">", ((name, Fraction(1)),))
+        elif least == 0:
+            yield Bound(">=", ((name, Fraction(1)),))
+        elif not bool((tensor == 0).any()):
+            yield Bound("!=", ((name, Fraction(1)),))
+
+
+def _live(graph: Graph) -> set[int]:
+    found: set[int] = set()
+    pending = [value.node for value in graph.outputs]
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending.extend(graph.network.predecessors(node))
+    return found
+
+
+def unproved(progress: Progress, labels: Mapping[int, str]) -> tuple[Unproved, ...]:
+    """What is open, in the order of the graph."""
+    return tuple(Unproved(f"{labels.get(value.node, '?')} (node {value.node})", reason) for value, reason in progress.unproved.items())
+
+
+def conditions(facts: list[Truth]) -> list[str]:
+    """What BEFORE requires of symbolic sizes, in words."""
+    return list(dict.fromkeys(f"where {fact}" for fact in facts))
+
+
+__all__ = ["Progress", "Prover", "conditions", "unproved"]
