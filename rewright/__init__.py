@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from rewright.installation import check_siblings
 
 if TYPE_CHECKING:
+    from rewright.comparison import compare
     from rewright.optimization import Result, optimize
     from rewright.verification import verify_pair
     from rewrites.rule import Equality, Requires, Rule
+    from verifier.equivalence.result import Comparison
     from verifier.verdict import Verdict
     from verifier.verify import verify
 
@@ -23,17 +25,19 @@ check_siblings()
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Comparison": "verifier.equivalence.result",
     "Equality": "rewrites.rule",
     "Requires": "rewrites.rule",
     "Result": "rewright.optimization",
     "Rule": "rewrites.rule",
     "Verdict": "verifier.verdict",
+    "compare": "rewright.comparison",
     "optimize": "rewright.optimization",
     "verify": "verifier.verify",
     "verify_pair": "rewright.verification",
 }
 
-__all__ = ["Equality", "Requires", "Result", "Rule", "Verdict", "__version__", "optimize", "verify", "verify_pair"]
+__all__ = ["Comparison", "Equality", "Requires", "Result", "Rule", "Verdict", "__version__", "compare", "optimize", "verify", "verify_pair"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from graphs.graph import Graph, Value
 from graphs.interface import interface_of
+from graphs.onnx.origin import NODE_KEY, origin_of
 from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, equal, formula_symbols, plain, substitute
 from operators.operator import Effect, ShapeError, TensorType, collecting_obligations
 from operators.sources import Constant, Input
@@ -92,12 +93,14 @@ def joined(before: Graph, after: Graph) -> Joined:
 
 
 def label(graph: Graph, node: int) -> str:
-    """The node's operator, with the name it has in the file it came from where that is known."""
-    names = graph.metadata.get("node_names")
-    name = names.get(node) if isinstance(names, dict) else None
+    """The node's operator, with the name it has in the ONNX file it came from."""
     operator = graph.operator(node)
-    text = f"input {operator.name}" if isinstance(operator, Input) else type(operator).__name__
-    return f"{text} {name}" if name else text
+    text = f"input {operator.name}" if isinstance(operator, Input) else str(operator).partition("(")[0]
+    origin, place = origin_of(graph), graph.network.nodes[node].get(NODE_KEY)
+    if origin is None or place is None:
+        return text
+    proto = origin.model.graph.node[place[0]]
+    return f"{text} of {proto.op_type} {proto.name or next(iter(proto.output), '')}"
 
 
 def _refuse_randomness(side: str, graph: Graph) -> None:
@@ -192,9 +195,9 @@ def _is_symbolic(type: TensorType) -> bool:
 
 def output_names(graph: Graph) -> list[str]:
     """The names of the outputs: those of the file it came from, else numbers; a buffer that is written back by its name."""
-    names = graph.metadata.get("output_names")
-    if isinstance(names, (list, tuple)) and len(names) == len(graph.outputs):
-        return list(map(str, names))
+    origin = origin_of(graph)
+    if origin is not None:
+        return [str(output.name) for output in origin.model.graph.output]
     updates = interface_of(graph).updates
     return [f"the update of {updates[i]}" if i in updates else str(i) for i in range(len(graph.outputs))]
 
