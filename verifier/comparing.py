@@ -367,7 +367,7 @@ class Judgement:
         right = run(coarse.rule.replacement, coarse.arguments(), coarse.seed)
         if left.error is not None or right.error is not None:
             return False
-        return _distance(left.outputs, right.outputs) * 2.0**-14 > distance
+        return _distance(left.outputs, right.outputs) * SHRINKAGE > distance
 
     def vanishes_in_double(self, distance: float) -> bool:
         """In float64, which holds the same inputs exactly, the sides agree: what they differ by in a coarser dtype is rounding."""
@@ -377,8 +377,12 @@ class Judgement:
         if left.error is not None or right.error is not None:
             return False
         doubles = all(t.dtype == torch.float64 for t in (*left.outputs, *right.outputs) if isinstance(t, torch.Tensor))
-        return doubles and _distance(left.outputs, right.outputs) < distance * 2.0**-14
+        return doubles and _distance(left.outputs, right.outputs) < distance * SHRINKAGE
 
+
+SHRINKAGE = math.sqrt(torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps)
+"""Rounding shrinks with the unit roundoff, by 2^-29 from float32 to float64 (more from coarser dtypes), and a wrong value does not
+shrink at all: the line is drawn at the geometric mean of the two, 2^-14.5."""
 
 _PARTIAL = {
     "div", "divide", "true_divide", "truediv", "rtruediv", "rdiv", "reciprocal", "log", "log2", "log10", "log1p", "rsqrt", "sqrt",
