@@ -76,17 +76,30 @@ class TracedCase:
     narrowed: tuple[Formula, ...] = field(default=())
 
 
+def proved_ranks(rule: type[Rule]) -> tuple[int, ...]:
+    """The numbers of dims of a named star that are cases of the rule.
+
+    0 to 2; to 3 where other dims stand before the star, so that the proof speaks of videos; to 4 where the rule has an axis variable, so
+    that every axis of an image batch is a case.
+    """
+    signature = rule.signature()
+    if signature.has_axes:
+        return (0, 1, 2, 3, 4)
+    first = all(v.dims.index(star) == 0 for v in signature.tensors for star in v.stars if not star.broadcastable)
+    return (0, 1, 2) if first else (0, 1, 2, 3)
+
+
 def cases(rule: type[Rule], ranks: Sequence[int] | None = None) -> Iterator[Case]:
     """Every case of the rule that its conditions and its pattern's operators do not rule out outright.
 
-    Named stars take each of the ranks (0 to 2 unless given; to 4 where the rule has an axis variable, so that every axis of an
-    image batch is a case), and those whose names differ only in a number at the end have one rank (`*s1`, `*s2`: tensors to be
-    joined); broadcastable stars (`...`) are all of one shape, and then each in turn of rank 0, and of size 1. A size for which 1
-    means something else to the pattern (it broadcasts, it is squeezed) is 1 in a case of its own.
+    Named stars take each of the ranks (`proved_ranks` unless given), and those whose names differ only in a number at the end
+    have one rank (`*s1`, `*s2`: tensors to be joined); broadcastable stars (`...`) are all of one shape, and then each in turn of
+    rank 0, and of size 1. A size for which 1 means something else to the pattern (it broadcasts, it is squeezed) is 1 in a case of
+    its own.
     """
     signature = rule.signature()
     if ranks is None:
-        ranks = (0, 1, 2, 3, 4) if signature.has_axes else (0, 1, 2)
+        ranks = proved_ranks(rule)
     named = [star for star in signature.stars.values() if not star.broadcastable]
     loose = [star for star in signature.stars.values() if star.broadcastable]
     families = list(dict.fromkeys(star.name.rstrip("0123456789") for star in named))
@@ -266,6 +279,6 @@ def trace_case(rule: type[Rule], case: Case, dtypes: Mapping[str, str] | None = 
 
 
 __all__ = [
-    "Case", "TracedCase", "any_of", "arguments_for", "cases", "dtype_of", "equal", "size_condition", "size_facts", "speaks_of_sizes",
-    "trace_case", "trace_side", "unit_facts",
+    "Case", "TracedCase", "any_of", "arguments_for", "cases", "dtype_of", "equal", "proved_ranks", "size_condition", "size_facts",
+    "speaks_of_sizes", "trace_case", "trace_side", "unit_facts",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from operators.operator import Operator, ShapeError, TensorType
 from operators.sources import Input
 from rewrites.cases import Case, size_facts, trace_side
 from rewrites.host import IMPURE
+from rewrites.ranks import unproved
 from rewrites.rule import Rule, remembered
 from rewrites.signature import AxisVariable, ChoiceVariable, TensorVariable
 from rewrites.unification import with_unknowns
@@ -234,11 +236,14 @@ def _traced(rule: type[Rule], case: Case, dtypes: tuple[tuple[str, str], ...] | 
         return None
     given = dict(dtypes or ())
     try:
-        graph, _ = trace_side(rule, rule.pattern, case, given)
-        replacement = None if dtypes is None else trace_side(rule, rule.replacement, case, given)[0]
+        graph, facts = trace_side(rule, rule.pattern, case, given)
+        replacement, owed = (None, None) if dtypes is None else trace_side(rule, rule.replacement, case, given)
     except ShapeError:
         return None
-    return _compile(rule, case, dtypes or (), graph, replacement)
+    pattern = _compile(rule, case, dtypes or (), graph, replacement)
+    if replacement is None or owed is None or pattern.forbidden is not None:
+        return pattern
+    return dataclasses.replace(pattern, forbidden=unproved(rule, case, graph, replacement, facts, owed))
 
 
 @remembered

@@ -90,6 +90,11 @@ def _form(graph: Graph, value: Value, known: dict[int, str]) -> str:
     return f"{known[node]}.{value.output}"
 
 
+def text(graph: Graph) -> str:
+    """A graph as text, its constants by their content."""
+    return "\n".join([str(graph), *(f"{name} = {_content(tensor)}" for name, tensor in graph.constants.items())])
+
+
 def same_code(rule: type[Rule]) -> bool:
     """Both functions have the same code."""
     left, right = rule.pattern.__code__, rule.replacement.__code__
@@ -163,4 +168,4 @@ def too_late(deadline: float) -> bool:
     return time.monotonic() > deadline
 
 
-__all__ = ["Shapes", "agreement", "both_round", "copies", "effects_of", "is_trivial", "same_code", "too_late"]
+__all__ = ["Shapes", "agreement", "both_round", "copies", "effects_of", "is_trivial", "same_code", "text", "too_late"]

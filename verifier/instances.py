@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from operators.expressions import Atom, Dim, Formula, Symbol, substitute, symbol
 from operators.operator import kind_of
 from rewrites.cases import Case, TracedCase, attribute_facts, cases, size_facts, speaks_of_sizes, trace_case, unit_facts
+from rewrites.code import functions_of, reads_rank
 from rewrites.rule import Requires, Rule
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, TensorVariable
 from verifier import conditions
@@ -358,10 +360,29 @@ def _shared(names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], dtypes:
 def _test_cases(rule: type[Rule]) -> Iterator[Case]:
     """The proof's cases, and further ways to broadcast."""
     seen = set()
-    for case in [*cases(rule, ranks=(1, 2, 0)), *_broadcasts(rule)]:
+    for case in [*cases(rule, ranks=(1, 2, 0)), *_broadcasts(rule), *_of_many_dims(rule)]:
         if case not in seen:
             seen.add(case)
             yield case
+
+
+def _of_many_dims(rule: type[Rule]) -> Iterator[Case]:
+    """Cases of more dims than are proved: of 3 and 5, and where a function may ask for the rank, next to the numbers in its code."""
+    signature = rule.signature()
+    if not signature.stars:
+        return
+    counts = {3, 5}
+    if reads_rank(rule):
+        numbers = {n for function in functions_of(rule) for n in function.__code__.co_consts if type(n) is int and 2 <= n <= 12}
+        counts |= {4, 6} | {n + step for n in numbers for step in (-1, 0, 1)}
+    for count in sorted(counts):
+        dims: dict[str, tuple[Dim, ...]] = {name: tuple(symbol(f"{name}_{i}") for i in range(count)) for name in signature.stars}
+        if any(star.broadcastable for star in signature.stars.values()):
+            dims = {name: tuple(symbol(f"size_{i}") for i in range(count)) for name in signature.stars}
+        for choices in itertools.islice(signature.choices(dims), 2):
+            case = Case(tuple(dims.items()), tuple(choices.items()))
+            if all(fact is not False for fact in size_facts(rule, case)):
+                yield case
 
 
 def _broadcasts(rule: type[Rule]) -> Iterator[Case]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphs.graph import Graph, Value
@@ -20,13 +21,14 @@ from verifier.instances import Ground, allowed_dtypes
 from verifier.proof.bounded import prove_bounded
 from verifier.proof.conditions import bounds_from
 from verifier.proof.explain import explain
-from verifier.proof.prove import VACUOUS, Proof
+from verifier.proof.prove import UNDECIDED, VACUOUS, Proof
 from verifier.proof.rules import prove_case
 from verifier.selection import OPEN, VALUES, Bits, Known, computes, prove_selection, prove_traced
 from verifier.sizes import flattened
 
 _SECONDS_PER_CASE = 10.0
 _SECONDS_OF_BITS = 1.0
+_FLOATS = re.compile("|".join(sorted(FLOAT_FORMATS, key=len, reverse=True)))
 _WRAPPING = "equal for all sizes over whole numbers that do not wrap; with wrapping only tested"
 
 
@@ -61,6 +63,8 @@ def prove_all(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) ->
         proof = prove_case(traced, timeout=max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic())))
         if proof.status == VACUOUS:
             continue
+        if proof.proved:
+            proof = _in_other_dtypes(rule, traced, proof, deadline)
         beyond = _beyond_reals(traced, rule, deadline, known) if proof.proved else Bits(_why(proof))
         if proof.proved and beyond.left_open in (OPEN, VALUES) and Change.SIGNED_ZERO in rule.equality.changes and computes(traced):
             beyond = prove_selection(rule, traced, deadline, rounding=True, known=known, equal_over_reals=True)
@@ -86,6 +90,44 @@ def prove_all(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) ->
     return result
 
 
+def _in_other_dtypes(rule: type[Rule], traced: TracedCase, proof: Proof, deadline: float) -> Proof:
+    """The proof, or the first that fails among those of the case in floating dtypes in which other operators are traced."""
+    proved = {_operators_but_dtypes(traced)}
+    try:
+        for other in _in_floating_dtypes(rule, traced):
+            look = _operators_but_dtypes(other)
+            if look not in proved:
+                proved.add(look)
+                own = prove_case(other, timeout=max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic())))
+                if not own.proved:
+                    dtypes = sorted({t.dtype for node in other.pattern.inputs for t in other.pattern.types(node)})
+                    return replace(own, status=UNDECIDED, reason=f"{own.reason} (on {', '.join(dtypes)})")
+                proof = replace(proof, scope=tuple(dict.fromkeys([*proof.scope, *own.scope])))
+    except (ShapeError, TraceError) as error:
+        return replace(proof, status=UNDECIDED, reason=f"the rule cannot be traced on every dtype: {error}")
+    return proof
+
+
+def _is_alike_in_all_dtypes(rule: type[Rule], traced: TracedCase) -> bool:
+    try:
+        return {_operators_but_dtypes(other) for other in _in_floating_dtypes(rule, traced)} <= {_operators_but_dtypes(traced)}
+    except (ShapeError, TraceError):
+        return False
+
+
+def _in_floating_dtypes(rule: type[Rule], traced: TracedCase) -> Iterator[TracedCase]:
+    """The case traced in each floating dtype that the rule's tensors may have."""
+    for dtype in FLOAT_FORMATS:
+        named = {v.name: dtype for v in rule.signature().tensors if dtype in allowed_dtypes(v)}
+        if named:
+            yield trace_case(rule, traced.case, named)
+
+
+def _operators_but_dtypes(traced: TracedCase) -> str:
+    """Both sides as text in which floating dtypes have one name, as they have over the reals."""
+    return _FLOATS.sub("float", "\n".join(forms.text(graph) for graph in (traced.pattern, traced.replacement)))
+
+
 def _bounded(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) -> str:
     """The scope of a proof at all small sizes of every case, over the reals; nothing where there is none."""
     scopes: dict[str, None] = {}
@@ -99,6 +141,8 @@ def _bounded(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) -> 
         if [traced.pattern.type(v).dtype for v in traced.pattern.outputs] != [
             traced.replacement.type(v).dtype for v in traced.replacement.outputs
         ]:
+            return ""
+        if not _is_alike_in_all_dtypes(rule, traced):
             return ""
         bounds = [bound for condition in traced.value_conditions for bound in bounds_from(condition)]
         seconds = max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic()))

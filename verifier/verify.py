@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rewrites.cases import TracedCase
+from rewrites.code import snapshot
+from rewrites.ranks import every_rank
 from rewrites.rule import Rule
 from verifier import forms
 from verifier.backward import gradients_proved
 from verifier.comparing import CHANGES, Kind, Standard
 from verifier.conditions import impossible
+from verifier.faithful import unfaithful
 from verifier.gradients import TAIL as GRADIENT_TAIL
 from verifier.gradients import compare_gradients
 from verifier.instances import FLOATS, Instance, Space
@@ -43,6 +46,8 @@ class Verification:
     changes: tuple[str, ...] = ()
     errors: dict[str, float] = field(default_factory=dict)
     proof: str = ""
+    reached: str = ""
+    """What the rule's functions reach and could change, as it was before they ran."""
     tested: bool = False
     """Every test ran and found no difference."""
     used: dict[str, str] = field(default_factory=dict)
@@ -80,7 +85,7 @@ def verify(
         if kept is not None and (kept.status is not Status.UNDECIDED):
             return strict(kept) if require_proof else kept
     started = time.monotonic()
-    work = Verification(rule, examples, seed, started + 0.9 * timeout, started)
+    work = Verification(rule, examples, seed, started + 0.9 * timeout, started, reached=snapshot(rule))
     verdict = _guarded(work, timeout)
     if store is not None and verdict.status is not Status.ERROR:
         store.keep(rule, verdict, options)
@@ -253,8 +258,15 @@ def _proved(work: Verification, space: Space) -> Verdict:
     if work.report.timed_out:
         return work.verdict(Status.UNDECIDED, "the time was up before the tests were done")
     since = time.monotonic()
+    reason = unfaithful(work.rule, space, work.deadline)
+    if reason:
+        work.part("proof for all sizes", reason, since)
+        return work.verdict(Status.TESTED, f"no proof: {reason}")
     proofs = prove_all(work.rule, {ground.case: ground for ground in space.grounds}, work.deadline)
     work.proof = proofs.text
+    if snapshot(work.rule) != work.reached:
+        work.part("proof for all sizes", "the rule's functions change what they reach", since)
+        return work.verdict(Status.TESTED, "no proof: the rule's functions change what they reach, so that no two calls need be alike")
     if proofs.proved:
         work.part("proof for all sizes", "proved", since)
         _prove_gradients(work, space)
@@ -282,10 +294,15 @@ def _prove_gradients(work: Verification, space: Space) -> None:
 
 
 def _ranks(rule: type[Rule]) -> list[str]:
-    stars = list(rule.signature().stars.values())
-    named = [f"*{star.name} of 0 to 2 dims" for star in stars if not star.broadcastable]
-    named += ["... of any one shape, or 1, or none"] if any(star.broadcastable for star in stars) else []
-    return named + (["no complex numbers"] if any(v.kind in ("number", "any") for v in rule.signature().tensors) else [])
+    words = []
+    for name, most in every_rank(rule).items():
+        star = rule.signature().stars[name]
+        said = "..." if star.broadcastable else f"*{name}"
+        words.append(
+            f"{said} of {'every number of' if most is None else f'0 to {most}'} dims{', however they broadcast' * star.broadcastable}"
+        )
+    complex_ = ["no complex numbers"] if any(v.kind in ("number", "any") for v in rule.signature().tensors) else []
+    return [*dict.fromkeys(words), *complex_]
 
 
 def _tested_by_models(work: Verification, space: Space) -> Verdict | None:
