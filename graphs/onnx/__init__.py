@@ -1,0 +1,81 @@
+"""ONNX models in and out.
+
+    graph = graphs.onnx.load("model.onnx")           # a Graph; OnnxError says in one sentence what is wrong with a file
+    outputs = graphs.evaluate.evaluate(graph, inputs)
+    model = graphs.onnx.to_model(graph)              # an onnx.ModelProto; what no rule touched is written word for word
+    graphs.onnx.save(graph, "out.onnx")
+
+`load` and `read` (of a `ModelProto`) take `known={"name": tensor}`: inputs that are fixed to a value, as `shape` of a Reshape may be.
+`example_inputs(graph, sizes=…)` draws inputs of the graph's types. The node of each ONNX name is in `graphs.onnx.named_values(graph)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from graphs.onnx.errors import OnnxError
+
+if TYPE_CHECKING:
+    import onnx
+
+    from graphs.graph import Graph, Value
+
+
+def load(path: str | PathLike[str], known: Mapping[str, Any] | None = None) -> Graph:
+    """The graph of an ONNX file. External data is read from the file's own folder only.
+
+    Raises: OnnxError, one sentence that says what is wrong and where.
+    """
+    from graphs.onnx.files import open_model
+
+    return read(open_model(path), known)
+
+
+def read(model: onnx.ModelProto, known: Mapping[str, Any] | None = None) -> Graph:
+    """The graph of a model.
+
+    Raises: OnnxError.
+    """
+    from graphs.onnx.files import prepared
+    from graphs.onnx.reader import Reader
+
+    return Reader(prepared(model), known).read()
+
+
+def to_model(graph: Graph, fold_sizes: bool = False) -> onnx.ModelProto:
+    """The graph as an ONNX model; with `fold_sizes`, arithmetic on sizes that gives numbers is written as numbers.
+
+    Raises: OnnxError for an operator that ONNX has no word for.
+    """
+    from graphs.onnx.writer import Writer
+
+    return Writer(graph, fold_sizes).model()
+
+
+def save(graph: Graph, path: str | PathLike[str], fold_sizes: bool = False) -> None:
+    """Write the graph as an ONNX file, which the checker of the `onnx` package has accepted; whole or not at all.
+
+    Raises: OnnxError, OSError.
+    """
+    from graphs.onnx.files import write_model
+
+    write_model(to_model(graph, fold_sizes), path)
+
+
+def named_values(graph: Graph) -> dict[str, Value]:
+    """The values of a graph that stand for names of the ONNX model it was read from, as far as they are still there."""
+    from graphs.onnx.names import named_values as found
+
+    return found(graph)
+
+
+def example_inputs(graph: Graph, sizes: Mapping[str, int] | None = None, seed: int = 0) -> list[Any]:
+    """Drawn tensors for the graph's inputs, symbolic sizes at `sizes` or else at the usual ones."""
+    from graphs.onnx.names import example_inputs as drawn
+
+    return drawn(graph, sizes, seed)
+
+
+__all__ = ["OnnxError", "example_inputs", "load", "named_values", "read", "save", "to_model"]

@@ -1,0 +1,63 @@
+"""Comparisons, truth values and bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from graphs.onnx.reading.pointwise import both
+from graphs.onnx.reading.registry import Node, reads
+from operators.operator import Unsupported
+
+
+def _declare(name: str, function: Any) -> None:
+    @reads(name)
+    def read(node: Node) -> Any:
+        return function(*both(node))
+
+
+for _name, _function in {
+    "Equal": torch.eq,
+    "Less": torch.lt,
+    "LessOrEqual": torch.le,
+    "Greater": torch.gt,
+    "GreaterOrEqual": torch.ge,
+}.items():
+    _declare(_name, _function)
+
+
+def _declare_plain(name: str, function: Any) -> None:
+    @reads(name)
+    def read(node: Node) -> Any:
+        return function(*node.inputs())
+
+
+for _name, _function in {
+    "And": torch.logical_and,
+    "Or": torch.logical_or,
+    "Xor": torch.logical_xor,
+    "Not": torch.logical_not,
+    "BitwiseAnd": torch.bitwise_and,
+    "BitwiseOr": torch.bitwise_or,
+    "BitwiseXor": torch.bitwise_xor,
+    "BitwiseNot": torch.bitwise_not,
+}.items():
+    _declare_plain(_name, _function)
+
+
+@reads("Where")
+def where(node: Node) -> Any:
+    return torch.where(*node.inputs())
+
+
+@reads("IsInf")
+def is_infinite(node: Node) -> Any:
+    x = node[0]
+    above, below = torch.eq(x, float("inf")), torch.eq(x, float("-inf"))
+    positive, negative = node.attribute("detect_positive", 1), node.attribute("detect_negative", 1)
+    if positive and negative:
+        return torch.logical_or(above, below)
+    if not positive and not negative:
+        raise Unsupported("IsInf: neither infinity is asked for")
+    return above if positive else below

@@ -1,0 +1,1 @@
+"""One ONNX spelling for each operator of ours; a family per file."""

@@ -1,0 +1,97 @@
+"""Normalisation; what the operator set is too old for is written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphs.onnx.errors import OnnxError
+from graphs.onnx.writing.registry import Spelling, spells
+
+
+def epsilon(spelling: Spelling, position: int) -> float:
+    """The number added to the variance."""
+    value = spelling.number(position)
+    if value is None:
+        raise OnnxError(f"{spelling.operator}: eps must be a number")
+    return float(value)
+
+
+def _or_vector(spelling: Spelling, position: int, value: float, size: Any) -> str:
+    """An operand, or a constant vector where it is absent."""
+    if spelling.has(position):
+        return spelling[position]
+    import torch
+
+    if not isinstance(size, int):
+        raise OnnxError(f"{spelling.operator}: the number of channels must be a number")
+    return spelling.held("vector", torch.full((size,), value, dtype=getattr(torch, spelling.out.dtype)))
+
+
+@spells("BatchNorm")
+def batch_norm(spelling: Spelling) -> str:
+    if spelling.operator.training:
+        raise OnnxError("BatchNorm in training mode is not written: ONNX updates its statistics otherwise")
+    channels = spelling.out.shape[1]
+    scale, shift = _or_vector(spelling, 3, 1.0, channels), _or_vector(spelling, 4, 0.0, channels)
+    return str(spelling.emit("BatchNormalization", spelling[0], scale, shift, spelling[1], spelling[2], epsilon=epsilon(spelling, 6)))
+
+
+@spells("LayerNorm")
+def layer_norm(spelling: Spelling) -> str:
+    axes, dtype, rank = spelling.operator.axes, spelling.out.dtype, spelling.out.ndim
+    eps = epsilon(spelling, 3)
+    if spelling.opset >= 17 and spelling.has(1):
+        return str(spelling.emit("LayerNormalization", spelling[0], spelling[1], spelling[2], axis=rank - axes, epsilon=eps))
+    normal = _centred(spelling, spelling[0], list(range(rank - axes, rank)), eps, dtype)
+    if spelling.has(1):
+        normal = spelling.emit("Mul", normal, spelling[1])
+    return str(spelling.emit("Add", normal, spelling[2]) if spelling.has(2) else normal)
+
+
+def _mean(spelling: Spelling, x: str, axes: list[int]) -> str:
+    return str(spelling.emit("ReduceMean", x, *spelling.axes(axes, 18), **spelling.axes_attribute(axes, 18), keepdims=1))
+
+
+def _centred(spelling: Spelling, x: str, axes: list[int], eps: float, dtype: str) -> str:
+    """(x − mean) / √(variance + eps)."""
+    centred = spelling.emit("Sub", x, _mean(spelling, x, axes))
+    variance = _mean(spelling, spelling.emit("Mul", centred, centred), axes)
+    root = spelling.emit("Sqrt", spelling.emit("Add", variance, spelling.constant(eps, dtype)))
+    return str(spelling.emit("Div", centred, root))
+
+
+@spells("RMSNorm")
+def rms_norm(spelling: Spelling) -> str:
+    axes, dtype, rank = spelling.operator.axes, spelling.out.dtype, spelling.out.ndim
+    eps = epsilon(spelling, 2)
+    if spelling.opset >= 23 and spelling.has(1):
+        return str(spelling.emit("RMSNormalization", spelling[0], spelling[1], axis=rank - axes, epsilon=eps))
+    x = spelling[0]
+    mean = _mean(spelling, spelling.emit("Mul", x, x), list(range(rank - axes, rank)))
+    root = spelling.emit("Sqrt", spelling.emit("Add", mean, spelling.constant(eps, dtype)))
+    normal = spelling.emit("Div", x, root)
+    return str(spelling.emit("Mul", normal, spelling[1]) if spelling.has(1) else normal)
+
+
+@spells("GroupNorm")
+def group_norm(spelling: Spelling) -> str:
+    groups, dtype, shape = spelling.operator.groups, spelling.out.dtype, spelling.out.shape
+    eps = epsilon(spelling, 3)
+    if spelling.opset >= 21:
+        scale, shift = _or_vector(spelling, 1, 1.0, shape[1]), _or_vector(spelling, 2, 0.0, shape[1])
+        return str(spelling.emit("GroupNormalization", spelling[0], scale, shift, num_groups=int(groups), epsilon=eps))
+    apart = spelling.reshape(spelling[0], (shape[0], groups, -1)) if isinstance(shape[0], int) else None
+    if apart is None:
+        apart = spelling.emit("Reshape", spelling[0], spelling.integers([0, int(groups), -1]))
+    normal = spelling.reshape(_centred(spelling, apart, [2], eps, dtype), shape)
+    spread = (shape[1], *[1] * (len(shape) - 2))
+    if spelling.has(1):
+        normal = spelling.emit("Mul", normal, spelling.reshape(spelling[1], spread))
+    return str(spelling.emit("Add", normal, spelling.reshape(spelling[2], spread)) if spelling.has(2) else normal)
+
+
+@spells("InstanceNorm")
+def instance_norm(spelling: Spelling) -> str:
+    channels = spelling.out.shape[1]
+    scale, shift = _or_vector(spelling, 1, 1.0, channels), _or_vector(spelling, 2, 0.0, channels)
+    return str(spelling.emit("InstanceNormalization", spelling[0], scale, shift, epsilon=epsilon(spelling, 3)))

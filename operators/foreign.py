@@ -1,0 +1,107 @@
+"""ONNX operators that nobody defined here: kept word for word, run by the `onnx` package's reference, and never looked into."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from operators.arrays import to_numpy, to_torch
+from operators.expressions import Dim
+from operators.operator import Effect, Operator, TensorType, operator
+
+UNTYPED = "untyped"
+"""The dtype of what is no tensor of a known rank: a sequence, an optional value, a tensor whose rank depends on the data."""
+
+
+@operator()
+class Foreign(Operator):
+    """A node of an ONNX model as an uninterpreted function of its operands.
+
+    `name` is the operator's ("LSTM", "com.microsoft.FusedConv"), `node` the node itself (serialised, in base64), whose inputs are
+    called `operand_0`, `operand_1`, … and whose outputs `result_0`, …; `captured` are the names under which subgraphs read the
+    operands after the node's own inputs. `opsets` are the operator sets its meaning depends on; `results` the types of its outputs.
+    """
+
+    name: str
+    node: str
+    captured: tuple[str, ...]
+    opsets: tuple[tuple[str, int], ...]
+    results: tuple[TensorType, ...]
+    draws: bool = False
+    """It draws random numbers."""
+    known: bool = True
+    """Every operator in it is one of ONNX's own."""
+
+    @property
+    def multiple(self) -> bool:  # type: ignore[override]
+        return len(self.results) > 1
+
+    @property
+    def effects(self) -> Effect:
+        return (Effect.RANDOM if self.draws else Effect.PURE) | (Effect.PURE if self.known else Effect.UNKNOWN)
+
+    def outputs(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        return self.results
+
+    def flops(self, *operands: TensorType) -> Dim:
+        return 0
+
+    def run(self, *tensors: Any) -> Any:
+        return run_foreign(self.node, self.captured, self.opsets, *tensors)
+
+    def __str__(self) -> str:
+        return f"Foreign:{self.name}"
+
+
+def node_of(text: str) -> Any:
+    """The `NodeProto` in the `node` of a `Foreign`."""
+    import onnx
+
+    node = onnx.NodeProto()
+    node.ParseFromString(base64.b64decode(text))
+    return node
+
+
+def text_of(node: Any) -> str:
+    """A `NodeProto` as the text that `Foreign` holds."""
+    return base64.b64encode(node.SerializeToString(deterministic=True)).decode()
+
+
+def run_foreign(node: str, captured: tuple[str, ...], opsets: tuple[tuple[str, int], ...], *tensors: Any) -> Any:
+    """The outputs of a foreign node, by the reference implementation of the `onnx` package; one, or a tuple of several.
+
+    Raises: NotImplementedError for an operator without a reference implementation.
+    """
+    prepared = _prepared(node, tuple(captured), tuple(map(tuple, opsets)), tuple(tensor is None for tensor in tensors))
+    given = {prepared.names[position]: to_numpy(tensor) for position, tensor in enumerate(tensors) if tensor is not None}
+    results = tuple(map(to_torch, prepared.evaluator.run(None, given)))
+    return results[0] if len(results) == 1 else results
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    evaluator: Any
+    names: tuple[str, ...]
+
+
+@cache
+def _prepared(text: str, captured: tuple[str, ...], opsets: tuple[tuple[str, int], ...], absent: tuple[bool, ...]) -> _Prepared:
+    from onnx import TypeProto, ValueInfoProto, helper
+    from onnx.reference import ReferenceEvaluator
+
+    node = node_of(text)
+    own = [f"operand_{position}" for position in range(len(absent) - len(captured))]
+    names = (*own, *captured)
+    inputs = [ValueInfoProto(name=name, type=TypeProto()) for name, left_out in zip(names, absent, strict=True) if not left_out]
+    outputs = [ValueInfoProto(name=name, type=TypeProto()) for name in node.output if name]
+    graph = helper.make_graph([node], "foreign", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, version) for domain, version in opsets])
+    try:
+        return _Prepared(ReferenceEvaluator(model), names)
+    except (NotImplementedError, RuntimeError, TypeError, KeyError) as error:
+        raise NotImplementedError(f"{node.op_type}: the onnx package has no reference implementation: {error}") from error
+
+
+__all__ = ["UNTYPED", "Foreign", "node_of", "run_foreign", "text_of"]
