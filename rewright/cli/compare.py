@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rewright.cli.app import app
-from rewright.cli.console import BadInput, Exit, bad_input, messages, output, write
+from rewright.cli.console import BadInput, Exit, bad_input, messages, output, require_places, write
 from rewright.cli.loading import refusing_models
 from rewright.files import json_text
 
@@ -38,6 +38,7 @@ def compare(
     from verifier.equivalence.comparing import CannotRunError, compare_graphs
     from verifier.equivalence.joining import AlignmentError
 
+    require_places(json, save_inputs)
     sides = _side("BEFORE", before), _side("AFTER", after)
     with bad_input(AlignmentError, CannotRunError):
         result = compare_graphs(*sides, timeout=timeout, seed=seed, equality=equality, examples=examples)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewright.files import write_whole
@@ -71,6 +72,16 @@ def progress() -> Progress:
         transient=True,
         disable=not console.is_terminal,
     )
+
+
+def require_places(*paths: str | Path | None) -> None:
+    """The folders of output files must stand before the work starts, or its end would be lost.
+
+    Raises: BadInput.
+    """
+    for path in paths:
+        if path is not None and str(path) != "-" and not Path(path).absolute().parent.is_dir():
+            raise BadInput(f"{path}: cannot be written: there is no folder {Path(path).parent}")
 
 
 def write(path: str, content: str) -> None:

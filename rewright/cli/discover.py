@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rewright.cli.app import app
-from rewright.cli.console import Exit, bad_input, output, progress, write
+from rewright.cli.console import Exit, bad_input, output, progress, require_places, write
 from rewright.files import json_text
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def discover(
     from rewright.discovery import discover as run
     from rewright.discovery import processes
 
+    require_places(rules, json, state)
     names = None if operators is None else [name.strip() for name in operators.split(",") if name.strip()]
     with bad_input(ValueError), progress() as bar, processes(jobs) as executor:
         task = bar.add_task("enumerating", total=None)

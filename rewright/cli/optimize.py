@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rewright.cli.app import app
-from rewright.cli.console import BadInput, Exit, bad_input, messages, output, write
+from rewright.cli.console import BadInput, Exit, bad_input, messages, output, require_places, write
 from rewright.cli.loading import loaded, refusing_models
 from rewright.files import beside, json_text
 
@@ -43,9 +43,7 @@ def optimize(
     """Search for the best equivalent of a model, every step by a verified rule; hand it out with the evidence."""
     if out is not None and out.suffix != ".pt2":
         raise BadInput(f"-o {out}: must end in .pt2")
-    for path in (out, report, None if json in (None, "-") else Path(str(json))):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise BadInput(f"{path}: there is no folder {path.parent}")
+    require_places(out, report, json)
     from rewright.optimization import EmissionDiffersError
     from search.check import NumericCheckError
 

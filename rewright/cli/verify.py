@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rewright.cli.app import app
-from rewright.cli.console import BadInput, bad_input, messages, output, progress, write
+from rewright.cli.console import BadInput, bad_input, messages, output, progress, require_places, write
 from rewright.files import json_text
 from rewright.reports import Entry, exit_status, github, junit, markdown
 
@@ -48,6 +48,7 @@ def verify(
     from rewright.verification import Request, targets_of
     from rewrites.load import RuleFileError
 
+    require_places(json, junit_, markdown_)
     with bad_input(RuleFileError), loading_limit(timeout):
         targets = targets_of(rules or [])
     entries = _verdicts(targets, Request(examples, timeout, seed, stored=not fresh, suggest=suggest), jobs)
