@@ -139,7 +139,7 @@ def _code(function: Callable[..., Any]) -> str:
             return f"partial{describe(value.func)}{describe(value.args)}{describe(value.keywords)}"
         if isinstance(getattr(value, "__code__", None), CodeType):
             return describe_function(value)
-        if hasattr(value, "tolist"):
+        if hasattr(value, "tolist") and not isinstance(value, type):
             return f"{type(value).__name__}{value.dtype}{value.tolist()}"
         return f"{type(value).__module__}.{getattr(value, '__qualname__', None) or type(value).__qualname__}{_torch_constant(value)}"
 

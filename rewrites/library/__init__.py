@@ -7,13 +7,13 @@ from types import ModuleType
 from rewrites.rule import Rule
 
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "convolution": ("convolution", "convolution_merging", "convolution_forms"),
+    "convolution": ("convolution", "convolution_affine", "convolution_merging", "convolution_forms"),
     "normalisation": ("normalisation",),
     "linear": ("linear", "linear_forms", "linear_merging"),
     "attention": ("attention", "softmax"),
     "pointwise": ("pointwise", "scalars", "powers", "piecewise", "choices", "integers"),
     "activations": ("activations", "gates"),
-    "layout": ("layout", "movement", "concatenation"),
+    "layout": ("layout", "movement", "channels_last", "concatenation"),
     "reductions": ("reductions", "statistics"),
     "pooling": ("pooling",),
     "indexing": ("indexing",),

@@ -133,6 +133,73 @@ class HardswishFromParts(Rule):
         return F.hardswish(x)
 
 
+class HardswishFromClamp(Rule):
+    """A value times it plus 3, clamped to [0, 6], over 6, is hardswish."""
+
+    source = "Howard et al. 2019 (MobileNetV3), section 5.2; as exported to ONNX"
+    equality = wider
+
+    def pattern(x: Elements):
+        return x * torch.clamp(x + 3, 0.0, 6.0) / 6
+
+    def replacement(x):
+        return F.hardswish(x)
+
+
+class HardswishFromDividedClamp(Rule):
+    """A value times a sixth of it plus 3, clamped to [0, 6], is hardswish."""
+
+    source = "Howard et al. 2019 (MobileNetV3), section 5.2; as exported to ONNX"
+    equality = wider
+
+    def pattern(x: Elements):
+        return x * (torch.clamp(x + 3, 0.0, 6.0) / 6)
+
+    def replacement(x):
+        return F.hardswish(x)
+
+
+class HardsigmoidFromClamp(Rule):
+    """A sixth of a value plus 3, clamped to [0, 6], is hardsigmoid."""
+
+    source = "Howard et al. 2019 (MobileNetV3), section 5.2; as exported to ONNX"
+    equality = wider
+
+    def pattern(x: Elements):
+        return torch.clamp(x + 3, 0.0, 6.0) / 6
+
+    def replacement(x):
+        return F.hardsigmoid(x)
+
+
+class SiluFromQuotient(Rule):
+    """A value over one plus the exponential of its negation is silu."""
+
+    source = "Elfwing et al. 2018, with the logistic function written out"
+    equality = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
+    trainable = True
+
+    def pattern(x: Elements):
+        return x / (1 + torch.exp(-x))
+
+    def replacement(x):
+        return F.silu(x)
+
+
+class GeluFromHalvedProduct(Rule):
+    """A value times one plus the error function of it over √2, halved at the end, is gelu."""
+
+    source = "Hendrycks and Gimpel 2016, equation 1; as exported to ONNX"
+    equality = wider
+    trainable = True
+
+    def pattern(x: Elements):
+        return x * (torch.erf(x * math.sqrt(0.5)) + 1) * 0.5
+
+    def replacement(x):
+        return F.gelu(x)
+
+
 class HardswishFromHardsigmoid(Rule):
     """A value times its hardsigmoid is hardswish."""
 

@@ -20,6 +20,7 @@ Matrix = Weight[Float[Tensor, "o c"]]
 PerOutput = Weight[Float[Tensor, "o"]]
 
 running_statistics = Requires("the batch norm uses running statistics", lambda training: training == False)  # noqa: E712
+a_channel = Requires("there is a channel, as a batch norm demands", lambda c: c >= 1)
 wider = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
 
 
@@ -41,6 +42,36 @@ class BatchNormAsScaleAndShift(Rule):
     def replacement(x, mean, var, gamma, beta, eps, training):
         scale = gamma * torch.rsqrt(var + eps)
         return x * along_channels(scale, x) + along_channels(beta - mean * scale, x)
+
+
+class ScaleAndShiftAsBatchNorm(Rule):
+    """Scaling and then shifting each channel of an image is an inference-mode batch norm of means 0 and variances 1."""
+
+    source = "Ioffe and Szegedy 2015, algorithm 2; runtimes keep a batch norm in the layout of the convolutions around it"
+    equality = wider
+    requires = [a_channel]
+
+    def pattern(x: Float[Tensor, "n c h w"], scale: Weight[Float[Tensor, "c 1 1"]], shift: Weight[Float[Tensor, "c 1 1"]]):
+        return x * scale + shift
+
+    def replacement(x, scale, shift):
+        gamma, beta = scale[:, 0, 0], shift[:, 0, 0]
+        return F.batch_norm(x, torch.zeros_like(gamma), torch.ones_like(gamma), gamma, beta, False, 0.1, 0.0)
+
+
+class ScalarScaleAndShiftAsBatchNorm(Rule):
+    """Scaling and then shifting an image by two numbers is an inference-mode batch norm of means 0 and variances 1."""
+
+    source = "Ioffe and Szegedy 2015, algorithm 2; runtimes keep a batch norm in the layout of the convolutions around it"
+    equality = wider
+    requires = [a_channel]
+
+    def pattern(x: Float[Tensor, "n c h w"], factor: float, term: float):
+        return x * factor + term
+
+    def replacement(x, factor, term):
+        ones = torch.ones((x.shape[1],), dtype=x.dtype)
+        return F.batch_norm(x, ones * 0, ones, ones * factor, ones * term, False, 0.1, 0.0)
 
 
 class BatchNormOfBatchNorm(Rule):
