@@ -17,7 +17,7 @@ from costs.devices import Device, device
 from costs.kernels import Grouping, Kernel, Policy, policy, sizes_of
 from graphs.graph import Graph, Value
 from operators.expressions import Dim, product, substitute
-from operators.operator import TensorType
+from operators.operator import TensorType, collecting_obligations
 
 
 class CostError(ValueError):
@@ -50,6 +50,8 @@ _ITEM_BYTES = {
     "bool": 1, "int8": 1, "uint8": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2,
     "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8, "complex64": 8, "complex128": 16,
 }  # fmt: skip
+UNKNOWN_BYTES = 8
+"""What an element of any other dtype is taken to need (a text, a sequence): such values are few and small."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Roofline:
         """The memory of one tensor; a Python number takes none."""
         found = self._bytes.get(type)
         if found is None:
-            found = 0.0 if type.weak else float(self.number(product(type.shape)) * _ITEM_BYTES[type.dtype])
+            found = 0.0 if type.weak else float(self.number(product(type.shape)) * _ITEM_BYTES.get(type.dtype, UNKNOWN_BYTES))
             self._bytes[type] = found
         return found
 
@@ -103,7 +105,9 @@ class Roofline:
         found = self._flops.get(key)
         if found is None:
             try:
-                found = float(self.number(operator.flops(*types)))
+                # What shapes require of symbolic sizes is what the model requires: it was said when the graph was made.
+                with collecting_obligations():
+                    found = float(self.number(operator.flops(*types)))
             except NotImplementedError:
                 found = float(sum(self.number(product(type.shape)) for type in graph.types(node)))
             self._flops[key] = found

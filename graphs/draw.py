@@ -10,6 +10,7 @@ from pathlib import Path
 
 from graphs.graph import Graph
 from graphs.structure import operator_digest
+from operators.foreign import Foreign
 from operators.opaque import Opaque
 from operators.operator import Operator
 from operators.sources import Constant, Input, Scalar
@@ -229,11 +230,13 @@ class _Drawing:
 
 
 def _title(operator: Operator) -> str:
+    if isinstance(operator, Foreign):
+        return _short(f"foreign {operator.name}")
     return _short(f"opaque {operator.target}") if isinstance(operator, Opaque) else type(operator).__name__
 
 
 def _attribute_lines(operator: Operator) -> list[str]:
-    if isinstance(operator, Opaque):
+    if isinstance(operator, (Opaque, Foreign)):
         return []
     text = ", ".join(f"{name}={value}" for name, value in operator.attributes.items())
     return [_short(text)] if text else []
@@ -245,7 +248,7 @@ def _short(text: str) -> str:
 
 def _fill(operator: Operator) -> str:
     """The colour of an operator: heavy ones, pointwise ones, views, opaque ones, the rest."""
-    if isinstance(operator, Opaque):
+    if isinstance(operator, (Opaque, Foreign)):
         return "#f2d5d5"
     if operator.pointwise:
         return "#fff3cf"

@@ -17,6 +17,7 @@ from graphs.interface import Interface, Position, interface_of, linear_in
 from graphs.record import Recorded, Recording
 from graphs.sizes import number
 from operators.expressions import Expression, Symbol, Variable
+from operators.foreign import Foreign, run_foreign
 from operators.opaque import Opaque
 from operators.operator import Effect, Operator, TensorType
 from operators.sources import Constant, Input, Scalar
@@ -195,7 +196,7 @@ class _Emission:
         if isinstance(operator, Scalar) and isinstance(operator.value, Expression):
             self.known[Value(node)] = Variable(operator.value.terms)
             return
-        if isinstance(operator, Opaque):
+        if isinstance(operator, (Opaque, Foreign)):
             self.opaque(node, operator, operands)
             return
         if all(kind.weak for kind in self.graph.types(node)) and not any(isinstance(operand, Recorded) for operand in operands):
@@ -212,11 +213,15 @@ class _Emission:
                 raise EmitError(f"node {node} ({operator}): torch gives {got}, not {self.graph.type(value)}")
             self.know(value, part.node)
 
-    def opaque(self, node: int, operator: Opaque, operands: Sequence[Any]) -> None:
-        target, arguments, named = operator.call(operands)
+    def opaque(self, node: int, operator: Opaque | Foreign, operands: Sequence[Any]) -> None:
+        target: Any
+        if isinstance(operator, Opaque):
+            target, arguments, named = operator.call(operands)
+        else:
+            target, arguments, named = run_foreign, (operator.node, operator.captured, operator.opsets, *operands), {}
         call = self.fx.call_function(target, tuple(self.recording.nodes(arguments)), self.recording.nodes(named))
         for output in range(len(self.graph.types(node))):
-            part = self.fx.call_function(python_operator.getitem, (call, output)) if operator.several else call
+            part = self.fx.call_function(python_operator.getitem, (call, output)) if operator.multiple else call
             self.know(Value(node, output), part)
 
     def updates(self, placeholders: list[torch.fx.Node | None]) -> None:

@@ -1,4 +1,4 @@
-"""Loading what a MODEL argument names: `file.py:factory`, `package.module:factory` or a `.pt2` file."""
+"""Loading what a MODEL argument names: `file.py:factory`, `package.module:factory`, a `.pt2` or an `.onnx` file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import torch
 from graphs.capture import capture, from_exported_program, reason_of
 from graphs.graph import Graph
 
-FORMS = "file.py:factory, package.module:factory or a .pt2 file"
+FORMS = "file.py:factory, package.module:factory, a .pt2 or an .onnx file"
 
 
 class LoadError(ValueError):
@@ -28,18 +28,22 @@ class LoadError(ValueError):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A module with the inputs to capture it on: a tuple, or a mapping of named ones."""
+    """A module with the inputs to capture it on: a tuple, or a mapping of named ones. An ONNX model is a graph from the start."""
 
     name: str
-    module: torch.nn.Module
+    module: torch.nn.Module | None
     example_inputs: Any
     program: torch.export.ExportedProgram | None = None
+    graph: Graph | None = None
 
     def capture(self, dynamic_shapes: Any = None) -> Graph:
-        """The module's graph; a `.pt2` keeps the dynamic sizes it was exported with.
+        """The module's graph; a `.pt2` keeps the dynamic sizes it was exported with, an `.onnx` those it declares.
 
         Raises: CaptureError when torch.export refuses the module.
         """
+        if self.graph is not None:
+            return self.graph
+        assert self.module is not None
         if self.program is not None and dynamic_shapes is None:
             return from_exported_program(self.program)
         return capture(self.module, self.example_inputs, dynamic_shapes)
@@ -52,6 +56,8 @@ def load_model(name: str) -> Loaded:
     """
     if name.endswith(".pt2"):
         return _exported(name)
+    if name.endswith(".onnx"):
+        return _onnx(name)
     place, colon, factory = name.rpartition(":")
     if not colon or not place or not factory:
         raise LoadError(f"MODEL must be {FORMS}, got {name!r}")
@@ -152,6 +158,19 @@ def _exported(name: str) -> Loaded:
         warnings.simplefilter("ignore")
         module = program.module()
     return Loaded(name, module, (tuple(arguments), dict(named)) if named else tuple(arguments), program)
+
+
+def _onnx(name: str) -> Loaded:
+    try:
+        from graphs.onnx import OnnxError, load
+    except ModuleNotFoundError as error:
+        raise LoadError(f"{name}: ONNX files need the onnx package: pip install 'rewright[onnx]'") from error
+    try:
+        return Loaded(name, None, None, graph=load(name))
+    except ModuleNotFoundError as error:
+        raise LoadError(f"{name}: ONNX files need the onnx package: pip install 'rewright[onnx]'") from error
+    except OnnxError as error:
+        raise LoadError(str(error) if name in str(error) else f"{name}: {error}") from error
 
 
 __all__ = ["FORMS", "LoadError", "Loaded", "load_model"]

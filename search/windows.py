@@ -226,6 +226,8 @@ def put_back(graph: Graph, window: Window, solved: Graph, free: set[int]) -> Non
             target = _enter_constant(graph, operator, solved).node
         else:
             target = graph.add(operator, *operands, types=solved.types(node)).node
+            if outer is not None and "origin" in graph.network.nodes[outer]:  # the same operator on other operands
+                graph.network.nodes[target]["origin"] = graph.network.nodes[outer]["origin"]
         if node in known_inside:
             free.add(target)
         for output in range(len(solved.types(node))):

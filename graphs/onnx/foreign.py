@@ -137,6 +137,6 @@ def _encoded(kind: TensorType, names: dict[str, Dim]) -> list[int | str]:
 
 def _decoded(reader: Reader, name: str, proto: onnx.TypeProto, names: Mapping[str, Dim]) -> TensorType:
     def named(text: str) -> Dim:
-        return names[text] if text in names else reader.named_size(f"{name}.{text}")
+        return names[text] if text in names else reader.data_size(f"{name}.{text}")
 
-    return type_of(proto, reader.fresh_size(f"of {name}"), named)
+    return type_of(proto, lambda axis: reader.data_size(f"of {name} {axis}"), named)

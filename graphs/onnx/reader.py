@@ -140,6 +140,14 @@ class Reader:
             word += "_"
         return size_symbol(word)
 
+    def data_size(self, name: str) -> Dim:
+        """The symbol of a size that depends on data."""
+        found = self.named_size(name)
+        assert isinstance(found, Expression)
+        for one in found.symbols:
+            self.hints.setdefault(one, 64)
+        return found
+
     def hint(self, kind: TensorType) -> None:
         """What sizes of an input are taken to be where somebody needs numbers."""
         for axis, dim in enumerate(kind.shape):

@@ -48,16 +48,19 @@ def show(
 
 def described(graph: Graph) -> dict[str, Any]:
     """The graph's nodes and operators by number, its parameters, and the share of opaque ones."""
+    from operators.foreign import Foreign
     from operators.opaque import Opaque
     from operators.sources import Constant, Input, Scalar
 
     operators = [graph.operator(node) for node in graph if not isinstance(graph.operator(node), (Constant, Input, Scalar))]
-    counts = Counter(op.target if isinstance(op, Opaque) else type(op).__name__ for op in operators)
+    counts = Counter(
+        op.target if isinstance(op, Opaque) else str(op) if isinstance(op, Foreign) else type(op).__name__ for op in operators
+    )
     tensors = {id(tensor): tensor for tensor in graph.constants.values()}.values()
     return {
         "nodes": len(graph),
         "operators": dict(counts.most_common()),
-        "opaque": sum(isinstance(operator, Opaque) for operator in operators),
+        "opaque": sum(isinstance(operator, (Opaque, Foreign)) for operator in operators),
         "parameters": sum(tensor.numel() for tensor in tensors),
         "parameter_bytes": sum(tensor.numel() * tensor.element_size() for tensor in tensors),
     }
