@@ -16,15 +16,18 @@ from costs.devices import Device
 from costs.devices import device as find_device
 from costs.kernels import Policy
 from costs.kernels import policy as find_policy
-from costs.roofline import Cost
+from costs.roofline import Cost, Roofline
+from costs.runtimes import Runtime
+from costs.runtimes import runtime as find_runtime
 from graphs.capture import CaptureError, call_arguments, capture, from_exported_program
 from graphs.emit import to_module
 from graphs.evaluate import run_module
 from graphs.graph import Graph
 from graphs.interface import bind_sizes, interface_of
 from rewright.certification import Certification, relevant, usable_rules
+from rewright.speed import Speed, compared, profiled, why_not_here
 from rewrites.rule import Rule
-from search.check import UNITS, drawing_from, relative_error
+from search.check import UNITS, draw_inputs, drawing_from, relative_error
 from search.objective import Objective
 from search.result import SearchResult, Step
 from search.searching import Progress, search
@@ -41,11 +44,13 @@ class Result:
 
     `module` is called as the original is; `graph` what it computes, `original` what the model computed. `before` and `after` are
     costs on `device`; `steps` what was applied, each under a certificate (`certificates` has the verdicts by rule name).
+    `module` and `graph` are what came in where the clock said that the optimised ones are slower: `speed` has the figures, `speed_note`
+    says what was decided, or why nothing was timed. `profile` has both modules' kernels and times, if asked for.
     `max_error` is the largest difference from the original on the example inputs, relative to each output's largest magnitude, in float64
     and in the model's own dtypes. `seconds` is what everything took.
     """
 
-    module: torch.fx.GraphModule
+    module: torch.nn.Module
     graph: Graph
     original: Graph
     before: Cost
@@ -59,6 +64,10 @@ class Result:
     certificates: Mapping[str, Verdict] = field(default_factory=dict)
     refused: Sequence[str] = ()
     complete: bool = True
+    runtime: str | None = None
+    speed: Speed | None = None
+    speed_note: str = ""
+    profile: Mapping[str, Any] | None = None
 
     @property
     def gain(self) -> float:
@@ -94,6 +103,10 @@ class Result:
             "objective": self.objective,
             "kernels": self.kernels,
             "complete": self.complete,
+            "runtime": self.runtime,
+            "speed": None if self.speed is None else self.speed.as_dict(),
+            "speed_note": self.speed_note,
+            "profile": self.profile,
         }
 
     def report(self, path: str | os.PathLike[str]) -> None:
@@ -114,9 +127,12 @@ def optimize(
     module: torch.nn.Module | torch.export.ExportedProgram | Graph,
     example_inputs: Any = None,
     *,
-    device: str | Device = "h100",
+    device: str | Device | None = None,
     objective: str | Mapping[str, float] = "time",
-    kernels: str | Policy = "inductor-like",
+    kernels: str | Policy | None = None,
+    then: str | Runtime | None = None,
+    allow_slower: bool = False,
+    profile: bool = False,
     budget: float = 60.0,
     expansions: int = 300,
     rules: Iterable[type[Rule]] | None = None,
@@ -130,7 +146,12 @@ def optimize(
     """The best equivalent of a model that verified rules lead to.
 
     module: an `nn.Module` with example inputs (a tuple, a dict of named ones, or a pair of both), an exported program, or a graph
-    objective: `time`, `flops`, `bytes`, `memory`, `kernels` or a mix such as `time=1,memory=0.2`   budget: seconds of search
+    device: h100, if left out, or this machine where the objective is measured
+    objective: `time`, `flops`, `bytes`, `memory`, `kernels` or a mix such as `time=1,memory=0.2`; `measured` is the time of kernels
+    measured on this machine   budget: seconds of search
+    kernels: how operators share kernels; as `then` has it, and inductor-like, if both are left out
+    then: what runs the result here, `eager` or `inductor`: decides the kernels, what is measured, and in what the result is timed
+    allow_slower: hand out the result although it is slower here than what came in   profile: count kernels and time both modules
     expansions: graphs expanded for each distinct part of the model at most
     rules: instead of the library   require_proof: use no rule that is only tested, or proved up to a size
     certified: the verdict of a rule, instead of the stored one or a fresh verification
@@ -140,7 +161,10 @@ def optimize(
     """
     started = time.perf_counter()
     # Names that mean nothing are said before a long capture.
-    device, kernels, aim = find_device(device), find_policy(kernels), Objective.of(objective)
+    aim = Objective.of(objective)
+    runtime = None if then is None else find_runtime(then)
+    device = find_device(device or ("cpu" if aim.measured else "h100"))
+    kernels = find_policy(kernels or _usual_kernels(runtime, aim))
     original, runnable = _captured(module, example_inputs, dynamic_shapes)
     inputs, sizes = _example(original, example_inputs)
     certification = Certification(certified or _verdict, require_proof, on_rule)
@@ -158,11 +182,12 @@ def optimize(
         sizes=sizes,
         inputs=inputs,
         progress=progress,
+        pricing=_pricing(original, runtime, device, kernels, sizes) if aim.measured else None,
     )
     emitted = to_module(found.graph)
     if runnable is not None and example_inputs is not None:
         _check_ends(runnable, emitted, original, found, example_inputs)
-    return Result(
+    result = Result(
         module=emitted,
         graph=found.graph,
         original=original,
@@ -177,7 +202,63 @@ def optimize(
         certificates={rule: verdict for rule, verdict in certification.verdicts.items() if rule in {step.rule for step in found.steps}},
         refused=[*unusable, *map(str, found.refused)],
         complete=found.complete,
+        runtime=None if runtime is None else runtime.name,
     )
+    _time(result, runnable, inputs, example_inputs, device, allow_slower, profile)
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def _usual_kernels(runtime: Runtime | None, aim: Objective) -> str | Policy:
+    """As the runtime groups operators; kernels are measured in eager mode where none is named."""
+    if runtime is not None:
+        return runtime.policy
+    return "none" if aim.measured else "inductor-like"
+
+
+def _pricing(graph: Graph, runtime: Runtime | None, device: Device, kernels: Policy, sizes: Mapping[str, int]) -> Roofline:
+    from costs.measured import Measured, is_cold
+
+    return Measured(runtime or "eager", device, sizes, cold=is_cold(graph), kernels=kernels)
+
+
+def _time(
+    result: Result,
+    module: torch.nn.Module | None,
+    inputs: Sequence[torch.Tensor] | None,
+    example_inputs: Any,
+    device: Device,
+    allow_slower: bool,
+    profile: bool,
+) -> None:
+    """Time the result beside what came in, where this machine is the one optimised for; take it back if it is slower."""
+    given = example_inputs if example_inputs is not None else tuple(_drawn(result.original))
+    arguments, named = call_arguments(given)
+    before = module if module is not None else to_module(result.original)
+    tensors = [*(inputs or arguments), *result.original.constants.values()]
+    reason = why_not_here(device, Objective.of(result.objective).measured, result.runtime, tensors)
+    if interface_of(result.original).training:
+        reason = "the model is in training mode"
+    if reason:
+        result.speed_note = f"no speed was measured: {reason}"
+        return
+    if profile:
+        result.profile = profiled(before, result.module, arguments, named)
+    if not result.steps:
+        result.speed_note = "no speed was measured: nothing changed"
+        return
+    result.speed = speed = compared(before, result.module, arguments, named, result.runtime or "eager")
+    if not speed.slower:
+        result.speed_note = f"handed out: {speed}"
+    elif allow_slower:
+        result.speed_note = f"handed out although it is slower, as asked: {speed}"
+    else:
+        result.speed_note = f"not handed out, what came in is faster: {speed}"
+        result.module, result.graph, result.after, result.steps, result.certificates = before, result.original, result.before, [], {}
+
+
+def _drawn(graph: Graph) -> list[torch.Tensor]:
+    return draw_inputs(graph, 0, {symbol.name: size for symbol, size in interface_of(graph).hints.items()})
 
 
 def _captured(module: Any, example_inputs: Any, dynamic_shapes: Any) -> tuple[Graph, torch.nn.Module | None]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -57,3 +57,26 @@ def step_table(result: Result) -> Table:
 
 def _figures(cost: Cost) -> tuple[str, ...]:
     return f"{cost.time * 1e6:,.1f}", f"{cost.flops / 1e9:,.2f}", f"{cost.bytes / 1e6:,.1f}", f"{cost.kernels:,}"
+
+
+def profile_table(profile: Mapping[str, Any]) -> Table:
+    """A row per runtime and module: milliseconds, kernels, and in eager mode what they read and write."""
+    table = Table("runtime", "module")
+    for heading in ("ms", "kernels", "from libraries", "MB moved", "before / after"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for runtime, found in profile.items():
+        ratio = f"{found['ratio']:.2f} ({found['low']:.2f} to {found['high']:.2f})"
+        for side in ("before", "after"):
+            figures = found[side]
+            moved = f"{figures['bytes'] / 1e6:,.1f}" if "bytes" in figures else ""
+            library = f"{figures['library']:,}" if "library" in figures else ""
+            table.add_row(
+                runtime,
+                side,
+                f"{figures['seconds'] * 1e3:,.2f}",
+                f"{figures['kernels']:,}",
+                library,
+                moved,
+                ratio if side == "after" else "",
+            )
+    return table

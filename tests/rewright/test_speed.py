@@ -1,0 +1,181 @@
+"""What the clock decides: nothing slower is handed out, and nothing is claimed for another machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+import rewright
+from costs.devices import DEVICES
+from rewright import optimization, speed
+from rewright.speed import Dispatches, Speed, compared, generated_kernels, why_not_here
+from rewrites.library.convolution import FoldBatchNormIntoConvolution
+from verifier.verdict import Verdict
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REWRIGHT_CACHE", str(tmp_path / "cache"))
+
+
+class Normalised(nn.Module):
+    """A convolution with its batch norm.  x: [n, 3, h, w]   ->   [n, 4, h, w]"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.norm = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.convolution(x))
+
+
+def taking(seconds_before: float, seconds_after: float) -> Callable[..., Speed]:
+    """A clock that finds these times."""
+
+    def clock(before: object, after: object, arguments: object, named: object, runtime: str = "eager", seconds: float = 0.0) -> Speed:
+        ratio = seconds_before / seconds_after
+        return Speed(runtime, "here", seconds_before, seconds_after, ratio, ratio * 0.99, ratio * 1.001, 9, ratio * 1.001 < 0.99)
+
+    return clock
+
+
+def optimised(**options: object) -> optimization.Result:
+    given = {"rules": [FoldBatchNormIntoConvolution], "device": "cpu", **options}
+    return rewright.optimize(Normalised().eval(), (torch.randn(2, 3, 16, 16),), **given)  # type: ignore[arg-type]
+
+
+def test_what_is_slower_by_the_clock_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimization, "compared", taking(1.0, 1.2))
+    result = optimised()
+    assert isinstance(result.module, Normalised)
+    assert result.graph is result.original
+    assert (list(result.steps), result.after) == ([], result.before)
+    assert result.speed is not None
+    assert result.speed_note.startswith("not handed out, what came in is faster: 0.83x")
+    assert result.as_dict()["speed"]["ratio"] == pytest.approx(1 / 1.2)
+
+
+def test_what_is_slower_is_handed_out_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimization, "compared", taking(1.0, 1.2))
+    result = optimised(allow_slower=True)
+    assert len(result.steps) == 1
+    assert result.speed_note.startswith("handed out although it is slower")
+
+
+def test_what_is_faster_or_as_fast_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    for after in (0.5, 1.005):
+        monkeypatch.setattr(optimization, "compared", taking(1.0, after))
+        result = optimised()
+        assert len(result.steps) == 1
+        assert result.speed_note.startswith("handed out: ")
+
+
+def test_nothing_is_claimed_for_another_device() -> None:
+    result = optimised(device="h100")
+    assert len(result.steps) == 1
+    assert result.speed is None
+    assert result.speed_note == "no speed was measured: optimised for h100, and the example inputs are on this machine's cpu"
+
+
+def test_why_a_clock_here_would_say_nothing() -> None:
+    here, nowhere = [torch.zeros(1)], [torch.empty(1, device="meta")]
+    assert why_not_here(DEVICES["cpu"], False, None, here) == ""
+    assert why_not_here(DEVICES["a100"], True, None, here) == ""
+    assert why_not_here(DEVICES["a100"], False, "inductor", here) == ""
+    assert "optimised for a100" in why_not_here(DEVICES["a100"], False, None, here)
+    assert why_not_here(DEVICES["cpu"], False, None, nowhere) == "the model has no data"
+
+
+def test_the_runtime_decides_the_kernels() -> None:
+    assert optimised(then="eager", device="h100").kernels == "none"
+    assert optimised(device="h100").kernels == "inductor-like"
+    assert optimised(device="h100", kernels="pointwise").kernels == "pointwise"
+
+
+def test_a_measured_objective_measures_and_times_here() -> None:
+    result = optimised(objective="measured", device=None)
+    assert (result.device, result.objective, result.kernels) == ("cpu", "measured", "none")
+    assert result.before.time > 0
+    assert result.speed is not None or result.speed_note == "no speed was measured: nothing changed"
+
+
+class Slow(nn.Module):
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+    def forward(self, x: Tensor) -> Tensor:
+        time.sleep(self.seconds)
+        return x
+
+
+def test_the_clock_finds_the_slower_of_two_modules() -> None:
+    found = compared(Slow(2e-3), Slow(6e-3), (torch.zeros(1),), {}, seconds=0.2)
+    assert found.slower
+    assert 0.2 < found.ratio < 0.6
+    assert not compared(Slow(6e-3), Slow(2e-3), (torch.zeros(1),), {}, seconds=0.2).slower
+
+
+def test_dispatched_kernels_leave_out_views() -> None:
+    x = torch.randn(4, 6)
+    with Dispatches() as dispatches:
+        torch.relu(x.t().reshape(3, 8)[:, 2:]).add_(1)
+    # The reshape copies (a clone), the relu and the addition run; transposing and slicing do not.
+    assert dispatches.kernels == 3
+
+
+def test_kernels_that_inductor_generates_are_counted() -> None:
+    module = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Softmax(-1)).eval()
+    with torch.no_grad():
+        generated, library = generated_kernels(module, (torch.randn(4, 8),), {})
+    assert (generated, library) == (2, 2)
+
+
+def test_a_profile_has_both_modules_in_both_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "interleaved", lambda calls, *limits: _timings(calls))
+    result = optimised(profile=True)
+    assert result.profile is not None
+    assert result.profile["eager"]["before"]["kernels"] == 2
+    assert result.profile["eager"]["after"]["kernels"] == 1
+    assert result.profile["eager"]["after"]["bytes"] < result.profile["eager"]["before"]["bytes"]
+    assert {"generated", "library", "kernels", "seconds"} <= set(result.profile["inductor"]["after"])
+
+
+def _timings(calls: list[Callable[[], object]]) -> list[object]:
+    from costs.timing import Timing
+
+    return [Timing((2.0 - index,) * 5) for index, _ in enumerate(calls)]
+
+
+class DropRelu(rewright.Rule):
+    """A relu applied twice is one."""
+
+    source = "the definition"
+
+    def pattern(x: Float[Tensor, "n"]) -> Tensor:
+        return torch.relu(torch.relu(x))
+
+    def replacement(x: Tensor) -> Tensor:
+        return torch.relu(x)
+
+
+def test_a_model_in_training_mode_is_not_timed() -> None:
+    result = rewright.optimize(
+        nn.Sequential(nn.ReLU(), nn.ReLU(), nn.BatchNorm1d(3)), (torch.randn(4, 3),), rules=[DropRelu], device="cpu", certified=_assumed
+    )
+    assert result.speed is None
+    assert result.speed_note == "no speed was measured: the model is in training mode"
+
+
+def _assumed(rule: type[rewright.Rule]) -> Verdict:
+    from rewright.verification import Request, certificate_of
+
+    return certificate_of(rule, Request(examples=10))
