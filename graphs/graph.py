@@ -32,6 +32,19 @@ def _copied(network: nx.MultiDiGraph[int]) -> nx.MultiDiGraph[int]:
     return result
 
 
+def _enter(network: nx.MultiDiGraph[int], node: int, data: dict[str, Any], operands: Sequence[Value | None]) -> None:
+    """What `add_node` and an `add_edge` for each operand do for a new node, several times as fast."""
+    network._node[node] = data
+    network._adj[node] = {}
+    producers = network._pred[node] = {}
+    for position, operand in enumerate(operands):
+        if operand is not None:
+            keys = producers.get(operand.node)
+            if keys is None:
+                keys = producers[operand.node] = network._adj[operand.node][node] = {}
+            keys[operand.output, position] = {}
+
+
 class Graph:
     """A directed acyclic graph of typed tensors.
 
@@ -67,10 +80,7 @@ class Graph:
             types = tuple(map(with_ones, operator.outputs(*(None if operand is None else self.type(operand) for operand in operands))))
         node = self._next
         self._next += 1
-        self.network.add_node(node, operator=operator, types=tuple(types), arity=len(operands))
-        for position, operand in enumerate(operands):
-            if operand is not None:
-                self.network.add_edge(operand.node, node, key=(operand.output, position))
+        _enter(self.network, node, {"operator": operator, "types": tuple(types), "arity": len(operands)}, operands)
         if isinstance(operator, Input):
             self.inputs.append(node)
         return Value(node)

@@ -10,9 +10,11 @@ from graphs.trace import Proxy, TraceError, trace
 from operators.operator import ShapeError, collecting_obligations
 from operators.sources import Constant, Full, Input
 from rewrites.conditions import comparable
-from rewrites.host import IMPURE, Host
+from rewrites.host import IMPURE
 from rewrites.match import Absent, Match
+from rewrites.memory import Memory
 from rewrites.signature import RealVariable, TensorVariable
+from rewrites.template import Template, question, template_of
 
 
 class RewriteError(ValueError):
@@ -55,8 +57,7 @@ class _Journal:
         self.removed: list[tuple[int, dict[str, Any], list[tuple[int, tuple[int, int]]]]] = []
 
     def reroute(self, old: Value, new: Value) -> None:
-        network = self.graph.network
-        for _, user, (output, position) in sorted(network.out_edges(old.node, keys=True)):
+        for user, output, position in self.graph.users(old.node):
             if output == old.output:
                 self.rerouted.append((old, new, user, position))
         self.graph.replace_uses(old, new)
@@ -123,12 +124,40 @@ def _check_stands(match: Match, graph: Graph) -> None:
     gone = next((node for node in (*match.nodes, *(value.node for value in values)) if node not in graph.network), None)
     if gone is not None:
         raise RewriteError(f"{match}: node {gone} is no longer in the graph")
-    host = Host(graph)
-    if len(match.outputs) > 1 and any(host.depends(value.node, output.node) for value in values for output in match.outputs):
+    if len(match.outputs) > 1 and _reaches(graph, {value.node for value in values}, {output.node for output in match.outputs}):
         raise RewriteError(f"{match}: one output now depends on another outside the match, so that replacing both would make a cycle")
 
 
+def _reaches(graph: Graph, nodes: set[int], sources: set[int]) -> bool:
+    """Some of the nodes is one of the sources, or computed from it."""
+    pending, seen = list(nodes), set(nodes)
+    while pending:
+        node = pending.pop()
+        if node in sources:
+            return True
+        fresh = [producer for producer in graph.network._pred[node] if producer not in seen]
+        seen.update(fresh)
+        pending.extend(fresh)
+    return False
+
+
+_TEMPLATES: Memory[Template] = Memory()
+
+
 def _replacement(match: Match, graph: Graph) -> list[Value]:
+    asked = question(match, graph)
+    template = _TEMPLATES.find(asked)
+    if template is not None:
+        return template.stand(match, graph)
+    start = graph._next
+    values = _traced_replacement(match, graph)
+    template = template_of(match, graph, start, values)
+    if template is not None:
+        _TEMPLATES.keep(asked, template)
+    return values
+
+
+def _traced_replacement(match: Match, graph: Graph) -> list[Value]:
     # What stays open for symbolic sizes follows from the pattern's own obligations: the verifier proves that of every rule.
     with collecting_obligations():
         arguments: list[Any] = []

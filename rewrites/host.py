@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Any, TypeAlias
 
 from graphs.evaluate import apply_operator
@@ -10,6 +11,7 @@ from graphs.graph import Graph, Value
 from operators.expressions import Expression
 from operators.operator import Effect, Operator, TensorType
 from operators.sources import Constant, Input, Scalar
+from rewrites.memory import marks_of
 
 IMPURE = Effect.RANDOM | Effect.UPDATES_BUFFER | Effect.UNKNOWN
 """What a rewrite may not duplicate, drop or merge."""
@@ -19,11 +21,18 @@ OperatorClass: TypeAlias = type[Operator]
 
 
 class Host:
-    """A graph that does not change while it is read; make a new one after every change."""
+    """A graph that does not change while it is read; make a new one after every change.
 
-    def __init__(self, graph: Graph) -> None:
+    marks: see `rewrites.memory`; graphs in which a node number always stands for one operator and its types may share them
+    contents_read: how often the contents of a constant decided something
+    """
+
+    def __init__(self, graph: Graph, marks: dict[int, tuple[int, int]] | None = None) -> None:
         self.graph = graph
-        self._data = graph.network.nodes
+        self.contents_read = 0
+        self._marks = {} if marks is None else marks
+        self._forms: dict[tuple[int, int], tuple[Hashable, tuple[int, ...]]] = {}
+        self._data = graph.network._node
         self._by_class: dict[OperatorClass, list[int]] | None = None
         self._operands: dict[int, tuple[Value | None, ...]] = {}
         self._constant: dict[int, bool] = {}
@@ -47,8 +56,8 @@ class Host:
 
     def users(self, value: Value) -> list[tuple[int, int]]:
         """(user, operand position) of every read of the value, in node order."""
-        edges = self.graph.network.out_edges(value.node, keys=True)
-        return sorted((user, position) for _, user, (output, position) in edges if output == value.output)
+        readers = self.graph.network._adj[value.node].items()
+        return sorted((user, position) for user, keys in readers for output, position in keys if output == value.output)
 
     def of_class(self, kind: OperatorClass) -> list[int]:
         """The nodes whose operator is of this class, in node order."""
@@ -58,6 +67,10 @@ class Host:
                 self._by_class.setdefault(type(self.operator(node)), []).append(node)
         return self._by_class.get(kind, [])
 
+    def kinds(self) -> frozenset[OperatorClass]:
+        """The classes of all operators of the graph."""
+        return frozenset(type(data["operator"]) for data in self._data.values())
+
     def near(self, nodes: frozenset[int], height: int) -> dict[OperatorClass, list[int]]:
         """The nodes and what reads them, directly or through at most `height` reads, by class and in node order."""
         found = self._near.get((nodes, height))
@@ -66,16 +79,46 @@ class Host:
             reached = {node for node in nodes if node in network}
             border = set(reached)
             for _ in range(height):
-                border = {user for node in border for user in network.successors(node)} - reached
+                border = {user for node in border for user in network._adj[node]} - reached
                 reached |= border
             found = self._near[nodes, height] = {}
             for node in sorted(reached):
                 found.setdefault(type(self.operator(node)), []).append(node)
         return found
 
+    def form(self, node: int, depth: int) -> tuple[Hashable, tuple[int, ...]]:
+        """What is below a node to some depth, equal for nodes below which it looks alike; and the nodes in the form's order.
+
+        The operands of the deepest nodes are leaves, of which types count only.
+        """
+        found = self._forms.get((node, depth))
+        if found is not None:
+            return found
+        number, places, levels = {node: 0}, [node], [0]
+        records: list[Hashable] = []
+        for current in places:
+            mark, leaf = self._marks.get(current) or self._marks.setdefault(current, marks_of(self.graph, current))
+            level = levels[len(records)]
+            if level > depth:
+                records.append((leaf, self.is_constant(Value(current))))
+                continue
+            references: list[Hashable] = []
+            for value in self.operands(current):
+                if value is not None and value.node not in number:
+                    number[value.node] = len(places)
+                    places.append(value.node)
+                    levels.append(level + 1)
+                references.append(None if value is None else (number[value.node], value.output))
+            records.append((mark, self.is_constant(Value(current)), *references))
+        found = self._forms[node, depth] = (tuple(records), tuple(places))
+        return found
+
     def is_constant(self, value: Value) -> bool:
         """The value depends on no input of the graph, on no symbolic size and on nothing random."""
         known = self._constant
+        answer = known.get(value.node)
+        if answer is not None:
+            return answer
         pending = [value.node]
         while pending:
             node = pending[-1]
@@ -99,6 +142,7 @@ class Host:
         """What a constant value is: a tensor, or a Python number."""
         import torch
 
+        self.contents_read += 1
         tensors = self._tensors
         pending = [value]
         while pending:
@@ -130,12 +174,14 @@ class Host:
         if isinstance(first, Scalar) and isinstance(second, Scalar):
             return same_number(first.value, second.value)
         if isinstance(first, Constant) and isinstance(second, Constant):
+            self.contents_read += 1
             names = (first.name, second.name)
             if names not in self._same:
                 self._same[names] = same_content(*(self.graph.constants[name] for name in names))
             return self._same[names]
         if first != second or not (self.is_constant(left) and self.is_constant(right)):
             return False
+        self.contents_read += 1
         pairs = list(zip(self.operands(left.node), self.operands(right.node), strict=False))
         return len(self.operands(left.node)) == len(self.operands(right.node)) and all(
             a is b if a is None or b is None else self.same(a, b) for a, b in pairs
@@ -166,7 +212,7 @@ def _is_symbolic(operator: Operator) -> bool:
             return any(map(symbolic, value))
         return isinstance(value, Expression)
 
-    return any(map(symbolic, operator.attributes.values()))
+    return any(map(symbolic, vars(operator).values()))
 
 
 def same_number(left: Any, right: Any) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
 from graphs.graph import Graph, Value
 from operators.expressions import Dim, Expression, Symbol
@@ -12,9 +13,10 @@ from operators.operator import TensorType, kind_of
 from rewrites.cases import Case, dtype_of
 from rewrites.conditions import failed_condition
 from rewrites.host import Host
+from rewrites.memory import Memory
 from rewrites.overlay import NearMiss, Overlay, State, known_part
 from rewrites.patterns import Pattern, exact, sketches, tensors
-from rewrites.rule import Rule
+from rewrites.rule import Rule, remembered
 from rewrites.signature import IntegerVariable, Star
 from rewrites.unification import Unknown
 
@@ -25,6 +27,12 @@ class Absent:
 
     number: float
     type: TensorType
+
+
+class _Image(Protocol):
+    """From nodes to nodes."""
+
+    def __getitem__(self, node: int, /) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -45,10 +53,17 @@ class Match:
     kept: tuple[int, ...] = ()
     dtypes: tuple[tuple[str, str], ...] = ()
 
-    @property
+    @cached_property
     def key(self) -> tuple[Any, ...]:
         """Equal for matches that would do the same."""
         return self.rule, self.case, tuple(self.bindings.items()), tuple(sorted(self.dims.items())), self.outputs
+
+    def moved(self, image: _Image) -> Match:
+        """The match with another node in the place of each; none of the nodes is kept."""
+        bindings = {n: Value(image[bound.node], bound.output) if isinstance(bound, Value) else bound for n, bound in self.bindings.items()}
+        nodes = tuple(sorted(image[node] for node in self.nodes))
+        outputs = tuple(Value(image[value.node], value.output) for value in self.outputs)
+        return Match(self.rule, self.case, bindings, self.dims, nodes, outputs, (), self.dtypes)
 
     def __str__(self) -> str:
         return f"{self.rule.__name__} at {', '.join(str(value.node) for value in self.outputs)}"
@@ -68,9 +83,7 @@ def find_matches(rule: type[Rule], graph: Graph | Host, around: Collection[int] 
         if sketch.forbidden:
             continue
         for anchor, node in _candidates(sketch, host, near):
-            if not _meets_demands(sketch, host, anchor, node):
-                continue
-            for match in _matches_at(rule, sketch, host, anchor, node, []):
+            for match in matches_from(rule, sketch, host, anchor, node):
                 if near is not None and near.isdisjoint(match.nodes):
                     continue
                 if match.key not in seen:
@@ -133,6 +146,28 @@ def _meets_demands(pattern: Pattern, host: Host, anchor: int, node: int) -> bool
             if not any(value is not None and type(host.operator(value.node)) is kind for value in standing):
                 return False
     return True
+
+
+_KNOWN: Memory[tuple[Match, ...]] = Memory()
+"""Matches by sketch and form of the place; their nodes are numbered in the form's order."""
+
+
+def matches_from(rule: type[Rule], sketch: Pattern, host: Host, anchor: int, node: int) -> Iterable[Match]:
+    """The matches of a sketch with the root `anchor` at the node, from memory where they depend on what is below the node only."""
+    if not _meets_demands(sketch, host, anchor, node):
+        return ()
+    if len(sketch.roots) > 1 or sketch.impure:
+        return _matches_at(rule, sketch, host, anchor, node, [])
+    form, places = host.form(node, sketch.heights[0])
+    known = _KNOWN.find((sketch, form))
+    if known is not None:
+        return (_with_kept(match.moved(places), host) for match in known)
+    read = host.contents_read
+    matches = list(_matches_at(rule, sketch, host, anchor, node, []))
+    if host.contents_read == read:
+        number = {place: position for position, place in enumerate(places)}
+        _KNOWN.keep((sketch, form), tuple(match.moved(number) for match in matches))
+    return matches
 
 
 def _matches_at(rule: type[Rule], sketch: Pattern, host: Host, anchor: int, node: int, near: list[NearMiss]) -> Iterator[Match]:
@@ -207,7 +242,7 @@ def _finish(rule: type[Rule], pattern: Pattern, host: Host, state: State) -> Mat
     if reason is not None:
         return reason
     dims = {atom.name: value for atom, value in state.unknowns.values.items() if isinstance(atom, Unknown)}
-    negative = next((name for name in rule.signature().symbols if _is_size(rule, name) and _below_zero(dims.get(name, 0))), None)
+    negative = next((name for name in _sizes(rule) if _below_zero(dims.get(name, 0))), None)
     if negative is not None:
         return f"{negative} is a size, and would have to be {dims[negative]}"
     bindings: dict[str, Any] = dict(pattern.case.choices)
@@ -235,9 +270,11 @@ def _finish(rule: type[Rule], pattern: Pattern, host: Host, state: State) -> Mat
     return _safe(pattern, host, match, state) or failed_condition(match, host) or _with_kept(match, host)
 
 
-def _is_size(rule: type[Rule], name: str) -> bool:
-    """The name stands for a size in tensors' shapes, and is no attribute."""
-    return not any(symbol.name == name for v in rule.signature().variables if isinstance(v, IntegerVariable) for symbol in v.symbols)
+@remembered
+def _sizes(rule: type[Rule]) -> tuple[str, ...]:
+    """The names that stand for sizes in tensors' shapes, and are no attributes."""
+    attributes = {symbol.name for v in rule.signature().variables if isinstance(v, IntegerVariable) for symbol in v.symbols}
+    return tuple(name for name in rule.signature().symbols if name not in attributes)
 
 
 def _below_zero(size: Dim) -> bool:

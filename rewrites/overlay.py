@@ -174,6 +174,7 @@ class Overlay:
             ((_, wanted),) = node.fields
             return self._compare_number(state, wanted, operator.value, found.node)  # type: ignore[attr-defined]
         if node.kind is Constant:
+            self.host.contents_read += 1
             mine = self.pattern.graph.constants[dict(node.fields)["name"]]
             theirs = self.host.graph.constants[operator.name]  # type: ignore[attr-defined]
             return None if same_content(mine, theirs) else f"node {found.node} must hold the pattern's own tensor"

@@ -18,23 +18,27 @@ Certified: TypeAlias = Mapping[type[Rule], str] | Callable[[type[Rule]], str | N
 UNCERTIFIED = "no valid certificate for this content of the rule; run `rewright verify` on it"
 
 
+@dataclass
+class Waited:
+    """The seconds that answers about certificates took: a rule without a stored certificate may be verified on the spot."""
+
+    seconds: float = 0.0
+
+
 @dataclass(eq=False)
 class Admitted:
-    """A rule with the certificate under which it is used, asked for when a result first uses the rule.
-
-    waited: the seconds that the answer took (a rule without a stored certificate may be verified on the spot)
-    """
+    """A rule with the certificate under which it is used, asked for when a result first uses the rule."""
 
     rule: type[Rule]
     ask: Callable[[type[Rule]], str | None]
-    waited: float = 0.0
+    waited: Waited
 
     @cached_property
     def certificate(self) -> str:
         """The name of the certificate; empty where there is none."""
         started = time.perf_counter()
         answer = self.ask(self.rule) or ""
-        self.waited = time.perf_counter() - started
+        self.waited.seconds += time.perf_counter() - started
         return answer
 
     @property
@@ -43,12 +47,12 @@ class Admitted:
         return self.__dict__.get("certificate") == ""
 
 
-def admit(rules: Iterable[type[Rule]], certified: Certified) -> tuple[list[Admitted], list[Refusal]]:
+def admit(rules: Iterable[type[Rule]], certified: Certified, waited: Waited) -> tuple[list[Admitted], list[Refusal]]:
     """The rules that can be traced, in order, each with its certificate or the question for it; and a refusal for each other one."""
     admitted: list[Admitted] = []
     refused: list[Refusal] = []
     for rule in rules:
-        entry = Admitted(rule, certified.get if isinstance(certified, Mapping) else certified)
+        entry = Admitted(rule, certified.get if isinstance(certified, Mapping) else certified, waited)
         problem = UNCERTIFIED if isinstance(certified, Mapping) and not entry.certificate else _flaw(rule)
         if problem is None:
             admitted.append(entry)

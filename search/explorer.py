@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from costs.difference import Prices, changed, free_after
 from costs.kernels import computed_from_constants
 from costs.roofline import Cost, Roofline
 from graphs.graph import Graph, Value
-from operators.operator import Operator
 from rewrites.apply import RewriteError
 from rewrites.host import Host
-from rewrites.match import Match, find_matches
-from rewrites.patterns import sketches
+from rewrites.index import Index
+from rewrites.match import Match
 from rewrites.rule import Rule
 from search.certified import Admitted
 from search.keys import Keys
@@ -39,12 +37,6 @@ class Limits:
     expansions: int = 400
     patience: int = 80
     out_of_time: Callable[[], bool] = lambda: False
-
-
-@cache
-def kinds_of(rule: type[Rule]) -> tuple[frozenset[type[Operator]], ...]:
-    """The operators of the rule's pattern, for each form of it."""
-    return tuple({frozenset(node.kind for node in pattern.nodes.values()) for pattern in sketches(rule) if not pattern.forbidden})
 
 
 class Explorer:
@@ -65,7 +57,9 @@ class Explorer:
         favoured: Collection[type[Rule]] = (),
     ) -> None:
         self._favoured = favoured
-        self._kinds = [(rule, kinds_of(rule.rule)) for rule in rules]  # type: ignore[arg-type]
+        self._rules = rules
+        self._index = Index([admitted.rule for admitted in rules])
+        self._marks: dict[int, tuple[int, int]] = {}
         self.roofline = roofline
         self.value = value
         self.needs_memory = needs_memory
@@ -182,7 +176,7 @@ class Explorer:
         network = graph.network
         near = {node for node in state.region if node in network}
         near |= {other for node in near for other in (*network.pred[node], *network.succ[node]) if other not in state.free}
-        return [move for move in state.moves if not near.isdisjoint(_footprint(move.match))]
+        return [move for move in state.moves if not near.isdisjoint(move.footprint)]
 
     def _evaluate(self, state: State, move: Move) -> float | None:
         """The value after the move; None when the rule cannot be applied there after all."""
@@ -224,10 +218,10 @@ class Explorer:
         places: set[int] = set()
         for child in children:
             if child.move is not None and rule_of(child) is omitted:
-                places |= _footprint(child.move.match)
+                places |= child.move.footprint
         frontier = Frontier(self._favoured)
         for child in children:
-            if child.move is not None and rule_of(child) is not omitted and not places.isdisjoint(_footprint(child.move.match)):
+            if child.move is not None and rule_of(child) is not omitted and not places.isdisjoint(child.move.footprint):
                 frontier.push(child)
         for _ in range(most):
             following = frontier.pop()
@@ -292,30 +286,13 @@ class Explorer:
         free = state.free
         around = [node for node in graph.network if node not in free] if applied is None else [n for n in applied.touched if n not in free]
         if applied is not None and state.parent is not None:
-            touched = set(applied.touched)
-            state.moves = [move for move in state.parent.moves if _stands(move.match, graph, touched)]
-        seen = {move.match.key for move in state.moves}
-        host = Host(graph)
-        for admitted in self._rules_for(graph, around):
-            for match in find_matches(admitted.rule, host, around):
-                if match.key not in seen and not all(value.node in free for value in match.outputs):
-                    seen.add(match.key)
-                    state.moves.append(Move(admitted, match))
-
-    def _rules_for(self, graph: Graph, around: Sequence[int]) -> list[Admitted]:
-        """The rules whose operators all occur in the graph, and one of them among the nodes around which matches are sought."""
-        nodes = graph.network.nodes
-        present = {type(data["operator"]) for _, data in nodes(data=True)}
-        near = {type(nodes[node]["operator"]) for node in around}
-        return [rule for rule, kinds in self._kinds if any(needed <= present and not needed.isdisjoint(near) for needed in kinds)]
-
-
-def _stands(match: Match, graph: Graph, touched: set[int]) -> bool:
-    """The match is as it was in the graph before a change that touched these nodes."""
-    network = graph.network
-    if any(node not in network or node in touched for node in match.nodes):
-        return False
-    return all(value.node in network for value in match.bindings.values() if isinstance(value, Value))
+            removed, changed_nodes = set(applied.removed), {*applied.removed, *applied.touched}
+            state.moves = [
+                move for move in state.parent.moves if changed_nodes.isdisjoint(move.match.nodes) and removed.isdisjoint(move.reads)
+            ]
+        for number, match in self._index.find(Host(graph, self._marks), around):
+            if not all(value.node in free for value in match.outputs):
+                state.moves.append(Move(self._rules[number], match))
 
 
 def _local_form(match: Match, graph: Graph, free: Collection[int]) -> Hashable:
@@ -337,8 +314,3 @@ def _local_form(match: Match, graph: Graph, free: Collection[int]) -> Hashable:
     bound = tuple((name, seen(value)) for name, value in match.bindings.items())
     outputs = tuple(graph.network.out_degree(value.node) for value in match.outputs)
     return match.rule, match.case, tuple(match.dims.items()), match.dtypes, bound, outputs, len(match.kept)
-
-
-def _footprint(match: Match) -> set[int]:
-    """What a match covers and reads."""
-    return {*match.nodes, *(value.node for value in match.bindings.values() if isinstance(value, Value))}

@@ -17,7 +17,7 @@ from costs.kernels import Policy, computed_from_constants
 from costs.roofline import Cost, Roofline
 from graphs.graph import Graph
 from rewrites.rule import Rule
-from search.certified import Admitted, Certified, admit, refusals
+from search.certified import Admitted, Certified, Waited, admit, refusals
 from search.explorer import Explorer, Limits
 from search.interruption import Interruption
 from search.objective import Objective
@@ -70,10 +70,11 @@ def search(
     Raises: NumericCheckError when the result differs from the original, CostError, UnknownDeviceError, UnknownPolicyError,
     UnknownObjectiveError.
     """
-    admitted, refused = admit(rules, certified)
+    waited = Waited()
+    admitted, refused = admit(rules, certified, waited)
     roofline = pricing or pricing_of(device, kernels, objective, sizes)
     with Interruption() as interruption:
-        run = _Run(graph.copy(), admitted, roofline, Objective.of(objective), seconds, expansions, interruption, progress)
+        run = _Run(graph.copy(), admitted, roofline, Objective.of(objective), seconds, expansions, interruption, progress, waited)
         run.sweep_all()
         result = run.finish()
     result.refused = [*refused, *refusals(admitted)]
@@ -97,7 +98,9 @@ class _Run:
         expansions: int,
         interruption: Interruption,
         progress: Callable[[Progress], None] | None,
+        waited: Waited,
     ) -> None:
+        self.waited = waited
         self.original = graph
         self.graph = _tidied(graph)
         self.rules = rules
@@ -120,7 +123,7 @@ class _Run:
 
     def elapsed(self) -> float:
         """Seconds of search; the time in which certificates were made is not counted."""
-        return time.perf_counter() - self.started - sum(rule.waited for rule in self.rules)
+        return time.perf_counter() - self.started - self.waited.seconds
 
     def out_of_time(self) -> bool:
         return self.interruption.asked or self.elapsed() > self.seconds

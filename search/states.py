@@ -6,10 +6,11 @@ import heapq
 import itertools
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from costs.roofline import Cost
-from graphs.graph import Graph
+from graphs.graph import Graph, Value
 from rewrites.match import Match
 from rewrites.rule import Rule
 from search.certified import Admitted
@@ -22,6 +23,16 @@ class Move:
     rule: Admitted
     match: Match
     change: float | None = None
+
+    @cached_property
+    def reads(self) -> frozenset[int]:
+        """The nodes that the pattern's variables are bound to."""
+        return frozenset(value.node for value in self.match.bindings.values() if isinstance(value, Value))
+
+    @cached_property
+    def footprint(self) -> frozenset[int]:
+        """What the match covers and reads."""
+        return self.reads.union(self.match.nodes)
 
 
 @dataclass(eq=False)
