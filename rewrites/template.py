@@ -62,8 +62,7 @@ def question(match: Match, graph: Graph) -> Hashable:
         elif isinstance(bound, Absent):
             parts.append((repr(bound.number), bound.type))
         else:
-            kind: Hashable = type(bound)
-            parts.append((kind, bound))
+            parts.append((type(bound).__name__, bound))
     return tuple(parts)
 
 
