@@ -25,6 +25,8 @@ SECONDS = 4.0
 """About how long the two modules are timed; a module that takes longer than a fifth of this runs five times nevertheless."""
 FEWEST, MOST = 5, 41
 
+_Module = Callable[..., Any]
+
 
 @dataclass(frozen=True)
 class Speed:
@@ -126,40 +128,37 @@ def profiled(
 ) -> dict[str, Any]:
     """Both modules in eager mode and under torch.compile: seconds, kernels and (in eager mode) the bytes that kernels read and write."""
     result: dict[str, Any] = {}
-    for runtime in ("eager", "inductor"):
-        speed = compared(before, after, arguments, named, runtime, seconds)
-        counts = [_counted(module, arguments, named, runtime) for module in (before, after)]
-        sides = [{"seconds": time, **count} for time, count in zip((speed.before, speed.after), counts, strict=True)]
+    for runtime, count in (("eager", _dispatched), ("inductor", _generated)):
+        with torch.no_grad():
+            counted = [count(module, arguments, named) for module in (before, after)]
+        speed = compared(counted[0][0], counted[1][0], arguments, named, "eager", seconds)
+        sides = [{"seconds": time, **found} for time, (_, found) in zip((speed.before, speed.after), counted, strict=True)]
         spread = {name: getattr(speed, name) for name in ("ratio", "low", "high", "rounds")}
         result[runtime] = {"before": sides[0], "after": sides[1], **spread}
     return result
 
 
-def _counted(module: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any], runtime: str) -> dict[str, int]:
-    with torch.no_grad():
-        if runtime == "eager":
-            with Dispatches() as dispatches:
-                module(*arguments, **named)
-            return {"kernels": dispatches.kernels, "bytes": dispatches.bytes}
-        fused, library = generated_kernels(module, arguments, named)
-        return {"kernels": fused + library, "generated": fused, "library": library}
+def _dispatched(module: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[_Module, dict[str, int]]:
+    with Dispatches() as dispatches:
+        module(*arguments, **named)
+    return module, {"kernels": dispatches.kernels, "bytes": dispatches.bytes}
 
 
-def generated_kernels(module: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[int, int]:
-    """The calls of kernels that TorchInductor generates for the module, and of kernels from libraries."""
+def _generated(module: _Module, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[_Module, dict[str, int]]:
+    """The compiled module; the calls of kernels that TorchInductor generates for it, and of kernels from libraries."""
     from torch._inductor.utils import run_and_get_code
 
+    # A module of its own around it, so that compiling does not find what was compiled before.
+    compiled = torch.compile(_Again(module), dynamic=False)
     with torch._dynamo.config.patch(recompile_limit=64), torch._inductor.config.patch(force_disable_caches=True):
-        _, sources = run_and_get_code(torch.compile(_Again(module), dynamic=False), *arguments, **named)
+        _, sources = run_and_get_code(compiled, *arguments, **named)
     calls = [line.strip() for source in sources for line in source[source.find("def call") :].split("\ndef ")[0].splitlines()]
     fused = sum(bool(re.match(r"(\w+\s*=\s*)?(cpp|triton)_\w*\(|triton_\w+\.run\(", call)) for call in calls)
     library = sum(bool(re.match(r"(\w+\s*=\s*)?(extern_kernels|torch\.ops)\.", call)) for call in calls)
-    return fused, library
+    return compiled, {"kernels": fused + library, "generated": fused, "library": library}
 
 
 class _Again(torch.nn.Module):
-    """A module of its own around another, so that compiling it does not find what was compiled before."""
-
     def __init__(self, inner: Callable[..., Any]) -> None:
         super().__init__()
         self.inner = inner
@@ -168,4 +167,4 @@ class _Again(torch.nn.Module):
         return self.inner(*arguments, **named)
 
 
-__all__ = ["SECONDS", "Dispatches", "Speed", "compared", "generated_kernels", "profiled", "runner", "why_not_here"]
+__all__ = ["SECONDS", "Dispatches", "Speed", "compared", "profiled", "runner", "why_not_here"]

@@ -70,13 +70,6 @@ def profile_table(profile: Mapping[str, Any]) -> Table:
             figures = found[side]
             moved = f"{figures['bytes'] / 1e6:,.1f}" if "bytes" in figures else ""
             library = f"{figures['library']:,}" if "library" in figures else ""
-            table.add_row(
-                runtime,
-                side,
-                f"{figures['seconds'] * 1e3:,.2f}",
-                f"{figures['kernels']:,}",
-                library,
-                moved,
-                ratio if side == "after" else "",
-            )
+            cells = (f"{figures['seconds'] * 1e3:,.2f}", f"{figures['kernels']:,}", library, moved)
+            table.add_row(runtime, side, *cells, ratio if side == "after" else "")
     return table

@@ -27,22 +27,29 @@ def optimize(
         typer.Argument(
             metavar="MODEL",
             show_default=False,
-            help="file.py:factory or package.module:factory (it returns a module, or a pair of it and example inputs), or a .pt2 file.",
+            help="file.py:factory or package.module:factory (it gives a module, or a pair of it and example inputs), a .pt2 or .onnx file.",
         ),
     ],
-    device: Annotated[str, typer.Option(help="The device to optimise for.")] = "h100",
-    objective: Annotated[str, typer.Option(help="time, flops, bytes, memory, kernels, or a mix such as time=1,memory=0.2.")] = "time",
-    kernels: Annotated[str, typer.Option(help="How operators share kernels: none, pointwise or inductor-like.")] = "inductor-like",
+    device: Annotated[str | None, typer.Option(help="The device to optimise for: h100, or with --objective measured this machine.")] = None,
+    objective: Annotated[
+        str, typer.Option(help="time, flops, bytes, memory, kernels, measured (time here), or a mix such as time=1,memory=0.2.")
+    ] = "time",
+    kernels: Annotated[
+        str | None, typer.Option(help="How operators share kernels: none, pointwise or inductor-like; as --then has it, if left out.")
+    ] = None,
+    then: Annotated[str | None, typer.Option(help="What runs the result on this machine: eager or inductor.")] = None,
+    allow_slower: Annotated[bool, typer.Option("--allow-slower", help="Hand out a result that is slower here than what came in.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Count kernels and time both modules, eager and under inductor.")] = False,
     budget: Annotated[float, typer.Option(min=0.001, help="Seconds of search.")] = 60.0,
     require_proof: Annotated[bool, typer.Option("--require-proof", help="Use no rule that is only tested.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Decides every random draw.")] = 0,
-    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT", help="Write the optimised model, as .pt2.")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT", help="Write the optimised model, as .pt2 or .onnx.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="F.html", help="Write an HTML report.")] = None,
     json: Annotated[str | None, typer.Option(metavar="F", help="Write figures and steps as JSON; - is standard output.")] = None,
 ) -> int:
     """Search for the best equivalent of a model, every step by a verified rule; hand it out with the evidence."""
-    if out is not None and out.suffix != ".pt2":
-        raise BadInput(f"-o {out}: must end in .pt2")
+    if out is not None and out.suffix not in (".pt2", ".onnx"):
+        raise BadInput(f"-o {out}: must end in .pt2 or .onnx")
     require_places(out, report, json)
     from rewright.optimization import EmissionDiffersError
     from search.check import NumericCheckError
@@ -50,7 +57,16 @@ def optimize(
     console = messages() if json == "-" else output()
     try:
         result = _optimised(
-            model, device=device, objective=objective, kernels=kernels, budget=budget, seed=seed, require_proof=require_proof
+            model,
+            device=device,
+            objective=objective,
+            kernels=kernels,
+            then=then,
+            allow_slower=allow_slower,
+            profile=profile,
+            budget=budget,
+            seed=seed,
+            require_proof=require_proof,
         )
     except (NumericCheckError, EmissionDiffersError) as error:
         messages().print(f"rewright: {model}: nothing is handed out, because {error}")
@@ -72,13 +88,14 @@ def _optimised(model: str, **options: Any) -> Result:
     from costs.devices import UnknownDeviceError
     from costs.kernels import UnknownPolicyError
     from costs.roofline import CostError
+    from costs.runtimes import UnknownRuntimeError
     from graphs.emit import EmitError
     from rewright.optimization import optimize as optimised
     from search.objective import UnknownObjectiveError
     from verifier.store import StoreError
 
     found = loaded(model)
-    unknown = (UnknownDeviceError, UnknownPolicyError, UnknownObjectiveError)
+    unknown = (UnknownDeviceError, UnknownPolicyError, UnknownObjectiveError, UnknownRuntimeError)
     with refusing_models(), bad_input(EmitError, CostError, StoreError, *unknown), messages().status("searching") as status:
 
         def tell(progress: Progress) -> None:
@@ -88,17 +105,22 @@ def _optimised(model: str, **options: Any) -> Result:
         def name(rule: str) -> None:
             status.update(f"verifying {rule}")
 
-        return optimised(found.program or found.module, found.example_inputs, progress=tell, on_rule=name, **options)
+        subject = found.graph or found.program or found.module
+        assert subject is not None
+        return optimised(subject, found.example_inputs, progress=tell, on_rule=name, **options)
 
 
 def _show(result: Result, console: Console) -> None:
     """Print the steps and the figures of a result."""
-    from rewright.tables import step_table
+    from rewright.tables import profile_table, step_table
 
     console.print(step_table(result))
     errors = ", ".join(f"{error:.1e} ({name})" for name, error in result.max_error.items())
     console.print(f"{result.gain:.2f}x by {result.objective}: {result.before} -> {result.after}")
     console.print(f"largest error {errors}; {len(result.steps)} steps in {result.seconds:.1f} s")
+    console.print(result.speed_note, soft_wrap=True)
+    if result.profile is not None:
+        console.print(profile_table(result.profile))
     for name, verdict in sorted(result.certificates.items()):
         console.print(f"  {name}: {verdict.status}, {verdict.scope}", soft_wrap=True)
 
@@ -108,5 +130,12 @@ def _save(graph: Graph, path: Path) -> None:
 
     from graphs.emit import EmitError, to_exported_program
 
+    if path.suffix == ".onnx":
+        from graphs.onnx import OnnxError
+        from graphs.onnx import save as save_onnx
+
+        with bad_input(OnnxError, OSError):
+            save_onnx(graph, path, fold_sizes=True)
+        return
     with bad_input(EmitError, OSError), beside(path) as temporary:
         torch.export.save(to_exported_program(graph), temporary)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import rewright
 from costs.devices import DEVICES
 from rewright import optimization, speed
-from rewright.speed import Dispatches, Speed, compared, generated_kernels, why_not_here
+from rewright.speed import Dispatches, Speed, compared, why_not_here
 from rewrites.library.convolution import FoldBatchNormIntoConvolution
 from verifier.verdict import Verdict
 
@@ -132,13 +132,6 @@ def test_dispatched_kernels_leave_out_views() -> None:
     assert dispatches.kernels == 3
 
 
-def test_kernels_that_inductor_generates_are_counted() -> None:
-    module = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.Softmax(-1)).eval()
-    with torch.no_grad():
-        generated, library = generated_kernels(module, (torch.randn(4, 8),), {})
-    assert (generated, library) == (2, 2)
-
-
 def test_a_profile_has_both_modules_in_both_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "interleaved", lambda calls, *limits: _timings(calls))
     result = optimised(profile=True)
@@ -146,7 +139,9 @@ def test_a_profile_has_both_modules_in_both_runtimes(monkeypatch: pytest.MonkeyP
     assert result.profile["eager"]["before"]["kernels"] == 2
     assert result.profile["eager"]["after"]["kernels"] == 1
     assert result.profile["eager"]["after"]["bytes"] < result.profile["eager"]["before"]["bytes"]
-    assert {"generated", "library", "kernels", "seconds"} <= set(result.profile["inductor"]["after"])
+    before, after = result.profile["inductor"]["before"], result.profile["inductor"]["after"]
+    assert (before["library"], after["library"]) == (1, 1)
+    assert before["generated"] >= after["generated"] >= 1
 
 
 def _timings(calls: list[Callable[[], object]]) -> list[object]:
