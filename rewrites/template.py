@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from graphs.graph import Graph, Value
 from operators.operator import Operator, TensorType
@@ -55,7 +55,7 @@ class Template:
 def question(match: Match, graph: Graph) -> Hashable:
     """Equal for matches whose replacements add the same."""
     numbers: dict[Value, int] = {}
-    parts: list[Hashable] = [match.rule, match.case]
+    parts: list[Any] = [match.rule, match.case]
     for bound in match.bindings.values():
         if isinstance(bound, Value):
             parts.append((numbers.setdefault(bound, len(numbers)), graph.type(bound)))
