@@ -78,7 +78,7 @@ def unsqueeze(node: Node) -> Any:
 def transpose(node: Node) -> Any:
     x = node[0]
     order = node.attribute("perm") or list(reversed(range(x.ndim)))
-    return node.apply(Permute(tuple(axis - x.ndim for axis in order)), x) if x.ndim else x
+    return node.apply(Permute.of([axis - x.ndim for axis in order]), x) if x.ndim else x
 
 
 @reads("Concat")
