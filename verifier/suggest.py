@@ -57,6 +57,7 @@ def candidates(rule: type[Rule]) -> list[Candidate]:
         *(Candidate(f"{s} ≥ 0", (at_least_zero(_dim(s)),)) for s in integers),
         *_signs([*reals, *tensors]),
         *_orders(reals),
+        *(Candidate(f"{name} == {n}", bounds=(Bound("==", ((name, Fraction(1)),), Fraction(-n)),)) for n in (0, 1) for name in reals),
         *(Candidate(f"{s} ≥ 1", (at_least_zero(_dim(s) - 1),)) for s in [*integers, *sizes]),
         *(_divides(a, b) for a, b in itertools.permutations([*sizes, *integers], 2) if a not in integers),
         *(Candidate(f"{s} is odd", (equal(remainder(_dim(s), 2), 1),)) for s in [*sizes, *integers]),

@@ -12,6 +12,7 @@ from operators.meaning import interpreted_by
 from operators.operator import collecting_obligations
 from verifier.proof.algebra import Symbolic
 from verifier.proof.compare import Comparison_
+from verifier.proof.equalities import single_numbers, solved_equalities
 from verifier.proof.facts import attribute_facts, size_facts
 from verifier.proof.knowledge import Bound, Knowledge, SplitNeeded, knowing
 from verifier.proof.prove import PROVED, UNDECIDED, Proof
@@ -80,8 +81,9 @@ def _differs(left: Graph, right: Graph, sizes: dict[Atom, Dim], bounds: Sequence
     if not all(substitute_formula(condition, sizes) is True for condition in owed if isinstance(condition, Formula)):
         return f"the right side is not well-formed at {where}"
     try:
+        known, bounds = solved_equalities(bounds, single_numbers(left, right))
         with knowing(Knowledge(bounds=bounds, seconds=seconds)), interpreted_by(Symbolic(unrolled=1 << 30)), collecting_obligations():
-            ours, theirs = Unfolded(left, sizes, defined=True), Unfolded(right, sizes, defined=False)
+            ours, theirs = Unfolded(left, sizes, defined=True, known=known), Unfolded(right, sizes, defined=False, known=known)
             for a, b in zip(left.outputs, right.outputs, strict=True):
                 shape = ours.type(a).shape
                 if shape != theirs.type(b).shape:

@@ -26,6 +26,7 @@ from operators.meaning import interpreted_by, ravel
 from operators.operator import collecting_obligations
 from verifier.proof.algebra import Symbolic, _value
 from verifier.proof.compare import Comparison_, missing_split
+from verifier.proof.equalities import single_numbers, solved_equalities
 from verifier.proof.facts import Contradiction, attribute_facts, flattened, size_factors, size_facts, solved, with_sizes
 from verifier.proof.knowledge import Bound, Index, Knowledge, SplitNeeded, below_quotients, knowing
 from verifier.proof.readable import value_text
@@ -242,8 +243,10 @@ def prove(
         return Proof(VACUOUS, time.monotonic() - begin, reason=str(error))
     positive = [substitute_formula(fact, sizes) for fact in at_least_one(flattened(given), size_factors(left))]
 
+    known, bounds = solved_equalities(bounds, single_numbers(left, right))
+
     def outputs() -> list[Output]:
-        ours, theirs = Unfolded(left, sizes, defined=True), Unfolded(right, sizes, defined=False)
+        ours, theirs = Unfolded(left, sizes, defined=True, known=known), Unfolded(right, sizes, defined=False, known=known)
         pairs = zip(left.outputs, right.outputs, strict=True)
         return [Output(ours.type(a).shape, ours.tensor(a).__getitem__, theirs.tensor(b).__getitem__) for a, b in pairs]
 

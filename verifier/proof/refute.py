@@ -15,6 +15,7 @@ from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth,
 from operators.meaning import Exact, interpreted_by
 from operators.operator import TensorType, collecting_obligations, kind_of
 from operators.sources import Constant, Input
+from verifier.proof.equalities import single_numbers, solved_equalities
 from verifier.proof.facts import attribute_facts, size_facts, with_sizes
 from verifier.proof.knowledge import Bound
 from verifier.sizes import evaluator
@@ -105,6 +106,7 @@ class Refuter:
             for operator in map(graph.operator, graph)
             if isinstance(operator, Input)
         }
+        self._known, self._bounds = solved_equalities(self.bounds, single_numbers(self.left, self.right))
         self._random = random.Random(self.seed)
 
     def assignments(self, most: int) -> Iterator[dict[str, int]]:
@@ -127,7 +129,11 @@ class Refuter:
         elements: dict[tuple[str, tuple[int, ...]], Any] = {}
 
         def element(name: str, at: tuple[int, ...]) -> Any:
-            if (name, at) not in elements:
+            if (name, at) not in elements and name in self._known:
+                known = self._known[name]
+                parts = [float(coefficient) * element(other, ()) for other, coefficient in known.coefficients.items()]
+                elements[name, at] = sum(parts, float(known.constant))
+            elif (name, at) not in elements:
                 elements[name, at] = self._draw(name, at, elements)
             return elements[name, at]
 
@@ -154,7 +160,7 @@ class Refuter:
         for _ in range(40):
             pool: Sequence[float] = (False, True) if kind == "bool" else (0, 1, 1, 0, 2) if kind == "int" else ELEMENTS
             value = self._random.choice(pool)
-            if all(_bound_holds(bound, name, value, at, elements) for bound in self.bounds):
+            if all(_bound_holds(bound, name, value, at, elements) for bound in self._bounds):
                 break
         return value
 

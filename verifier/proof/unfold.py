@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphs.graph import Graph
@@ -12,6 +12,7 @@ from operators.expressions import Atom, Dim, Expression, Formula, at_least_zero,
 from operators.meaning import constant
 from operators.operator import Operator, TensorType, kind_of
 from operators.sources import Constant, Input
+from verifier.proof.equalities import Linear
 from verifier.proof.facts import with_sizes
 from verifier.proof.knowledge import Knowledge, current
 from verifier.proof.piecewise import as_index, read
@@ -51,14 +52,22 @@ def variable(name: str, shape: tuple[Dim, ...], dtype: str = "float32", weak: bo
     return Tensor(TensorType(shape, dtype, weak), lambda index: read(name, index, kind))
 
 
+def _linear(value: Linear) -> Value:
+    total = _as_value(constant(value.constant))
+    for name, coefficient in value.coefficients.items():
+        total = total + read(name, (), "float").scaled(coefficient)
+    return total
+
+
 class Unfolded:
     """A graph's values as tensors over the prover's algebra, with sizes replaced by what is known of them.
 
-    With `defined`, the graph's operators are known to have run without error: positions lie within the axes they index.
+    With `defined`, the graph's operators are known to have run without error: positions lie within the axes they index. `known` gives
+    inputs that are linear in numbers (see `verifier.proof.equalities`).
     """
 
-    def __init__(self, graph: Graph, sizes: dict[Atom, Dim], defined: bool) -> None:
-        self.graph, self.sizes, self.defined = graph, sizes, defined
+    def __init__(self, graph: Graph, sizes: dict[Atom, Dim], defined: bool, known: Mapping[str, Linear] | None = None) -> None:
+        self.graph, self.sizes, self.defined, self.known = graph, sizes, defined, known or {}
         self._tensors: dict[Edge, Tensor] = {}
 
     def type(self, edge: Edge) -> TensorType:
@@ -75,6 +84,9 @@ class Unfolded:
     def _build(self, edge: Edge) -> Tensor:
         operator = with_sizes(self.graph.operator(edge.node), self.sizes)
         type = self.type(edge)
+        if isinstance(operator, Input) and operator.name in self.known:
+            solution = self.known[operator.name]
+            return Tensor(type, lambda index: _linear(solution))
         if isinstance(operator, Input):
             return variable(operator.name, type.shape, type.dtype, type.weak)
         if isinstance(operator, Constant):
