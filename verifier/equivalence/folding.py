@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TypeAlias
 
 import torch
 
@@ -18,7 +19,7 @@ from verifier.equivalence.constants import Grid, NotNumbers, Number, consists_of
 from verifier.proof.compare import Comparison_, Guards, core, head, numeric_part
 from verifier.proof.guards import bounds_of, simplified
 from verifier.proof.knowledge import current
-from verifier.proof.terms import Factor, Product, Value, sorted_factors
+from verifier.proof.terms import Factor, Product, Read, Value, sorted_factors
 
 _DOUBLE = 2.0**-53
 
@@ -33,15 +34,20 @@ class _Term:
     whole: Product
 
 
+_Member: TypeAlias = tuple[Guards, Product, Fraction]
+
+
 @dataclass
 class UpToFolding(Comparison_):
-    """A comparison that knows the numbers in `constants`; `unit` is the unit roundoff of the dtype they were folded in.
+    """A comparison that knows the numbers in `constants`.
 
-    `rounded` is set once an equality held only up to rounding.
+    `unit` is the unit roundoff of the dtype they were folded in, `smallest` the magnitude below which its numbers lose digits or are
+    flushed to zero. `rounded` is set once an equality held only up to rounding.
     """
 
     constants: Mapping[str, torch.Tensor] = field(default_factory=dict)
     unit: float = 2.0**-24
+    smallest: float = 2.0**-126
     rounded: bool = False
 
     def _cancel(self, difference: Value, guards: Guards) -> Value:
@@ -98,6 +104,7 @@ class UpToFolding(Comparison_):
             return False
         common = frozenset.intersection(*(own for own, _, _ in group))
         try:
+            group, common = _by_position(group, common, guards, self.constants)
             grid = self._grid(group, common, guards)
             total: Number | None = None
             for own, coefficient, number in group:
@@ -110,12 +117,12 @@ class UpToFolding(Comparison_):
             return False
         assert total is not None
         distance, roundings = total.value.abs(), total.roundings + len(group)
-        if not bool((distance <= roundings * (self.unit + _DOUBLE) * total.size).all()):
+        if not bool((distance <= roundings * ((self.unit + _DOUBLE) * total.size + self.smallest)).all()):
             return False
         self.rounded = self.rounded or bool((distance > roundings * _DOUBLE * total.size).any())
         return True
 
-    def _grid(self, group: list[tuple[Guards, Product, Fraction]], common: Guards, guards: Guards) -> Grid:
+    def _grid(self, group: list[_Member], common: Guards, guards: Guards) -> Grid:
         """The index points at which some term of the group may be other than zero."""
         grid = Grid(self.constants)
         indices: dict[Symbol, None] = {}
@@ -132,6 +139,72 @@ class UpToFolding(Comparison_):
             ]
         grid.add(indices, limits)
         return grid
+
+
+def _by_position(
+    group: list[_Member], common: Guards, guards: Guards, constants: Mapping[str, torch.Tensor]
+) -> tuple[list[_Member], Guards]:
+    """The group with one index for each position in a constant whose own indices have no range in numbers.
+
+    A position such as i − 2k in a transposed convolution's kernel, i and k over symbolic sizes, is all that the constants see of them;
+    it lies within the constant's axis wherever it is read.
+    """
+    open_indices = {
+        s for own, coefficient, _ in group for s in _read_symbols(coefficient) if not _has_range(s, own | guards | coefficient.guards)
+    }
+    if not open_indices:
+        return group, common
+    positions: dict[Expression, tuple[Expression, int, int]] = {}
+    for _, coefficient, _ in group:
+        for read in _reads_of(coefficient):
+            for dim, size in zip(read.index, constants[read.tensor].shape, strict=True):
+                if isinstance(dim, Expression) and dim.symbols & open_indices:
+                    offset = dim.terms.get((), 0)
+                    moving = Expression.of(dim - offset)
+                    low, high = -offset, size - 1 - offset
+                    fresh, lowest, highest = positions.get(moving, (Expression.of(current().fresh("k")), low, high))
+                    positions[moving] = (fresh, min(low, lowest), max(high, highest))
+    limits = [
+        fact
+        for fresh, low, high in positions.values()
+        for fact in (at_least_zero(fresh - low), at_least_zero(high - fresh))
+        if isinstance(fact, Formula)
+    ]
+    moved = [(own | frozenset(limits), _at_positions(coefficient, positions), number) for own, coefficient, number in group]
+    left = {s for own, coefficient, _ in moved for s in _read_symbols(coefficient)}
+    if left & open_indices:
+        raise NotNumbers("an index without a range is read at more than positions")
+    return moved, common | frozenset(limits)
+
+
+def _at_positions(coefficient: Product, positions: Mapping[Expression, tuple[Expression, int, int]]) -> Product:
+    factors: dict[Factor, int] = {}
+    for factor, power in coefficient.factors:
+        if isinstance(factor, Read):
+            index = []
+            for dim in factor.index:
+                offset = dim.terms.get((), 0) if isinstance(dim, Expression) else 0
+                found = positions.get(Expression.of(dim - offset)) if isinstance(dim, Expression) else None
+                index.append(dim if found is None else found[0] + offset)
+            factor = Read(factor.tensor, tuple(index), factor.kind)
+        factors[factor] = factors.get(factor, 0) + power
+    return Product(coefficient.bound, coefficient.guards, sorted_factors(factors))
+
+
+def _reads_of(coefficient: Product) -> list[Read]:
+    return [factor for factor, _ in coefficient.factors if isinstance(factor, Read)]
+
+
+def _read_symbols(coefficient: Product) -> set[Symbol]:
+    return {s for factor, _ in coefficient.factors for s in factor.free} - set(coefficient.bound)
+
+
+def _has_range(index: Symbol, guards: Guards) -> bool:
+    try:
+        _range(index, guards)
+    except NotNumbers:
+        return False
+    return True
 
 
 def _symbols(guards: Iterable[Formula]) -> set[Symbol]:

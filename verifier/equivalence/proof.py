@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -11,7 +11,7 @@ from functools import partial
 import torch
 
 from graphs.graph import Graph, Value
-from operators.expressions import Truth
+from operators.expressions import Expression, Formula, Truth, at_least_zero, formula_symbols
 from operators.operator import Effect
 from verifier.equivalence.classes import Classes
 from verifier.equivalence.folding import UpToFolding
@@ -20,8 +20,9 @@ from verifier.equivalence.matching import Matching
 from verifier.equivalence.observing import is_source
 from verifier.equivalence.regions import Region, regions, symbolic
 from verifier.equivalence.result import Unproved
-from verifier.proof.knowledge import Bound
+from verifier.proof.knowledge import Bound, Knowledge
 from verifier.proof.prove import Proof, prove
+from verifier.proof.solver import OutOfTime
 from verifier.proving import may_wrap
 
 SECONDS = 3.0
@@ -49,6 +50,7 @@ class Prover:
         self.classes = Classes(self.graph)
         self.progress = Progress()
         self.assuming = False
+        self._facts = list(dict.fromkeys(joined.facts))
         self._needed = _live(self.graph)
 
     def run(self) -> bool:
@@ -136,11 +138,13 @@ class Prover:
             return "whole numbers may wrap"
         constants = {name: tensor.detach() for name, tensor in region.constants.items()}
         floating = [tensor for tensor in constants.values() if tensor.is_floating_point()]
-        unit = max((torch.finfo(tensor.dtype).eps / 2 for tensor in floating), default=2.0**-53)
+        formats = [torch.finfo(tensor.dtype) for tensor in floating]
+        unit = max((format.eps / 2 for format in formats), default=2.0**-53)
+        smallest = max((format.tiny if format.bits > 16 else format.smallest_normal * format.eps for format in formats), default=0.0)
         made: list[UpToFolding] = []
 
         def comparison() -> UpToFolding:
-            made.append(UpToFolding(constants=constants, unit=unit))
+            made.append(UpToFolding(constants=constants, unit=unit, smallest=smallest))
             return made[-1]
 
         proof = self._prove(region, constants, comparison, seconds)
@@ -156,7 +160,7 @@ class Prover:
 
     def _prove(self, region: Region, constants: Mapping[str, torch.Tensor], comparison: object, seconds: float) -> Proof:
         owed = [fact for node in region.nodes for fact in self.joined.owed.get(node, ())]
-        make = partial(prove, region.before, region.after, self.joined.facts, list(_signs(constants)), owed)
+        make = partial(prove, region.before, region.after, self._facts, list(_signs(constants)), owed)
         try:
             return make(timeout=seconds, comparison=comparison)  # type: ignore[arg-type]
         except (ArithmeticError, ValueError, TypeError) as error:
@@ -196,9 +200,19 @@ def unproved(progress: Progress, labels: Mapping[int, str]) -> tuple[Unproved, .
     return tuple(Unproved(f"{labels.get(value.node, '?')} (node {value.node})", reason) for value, reason in progress.unproved.items())
 
 
-def conditions(facts: list[Truth]) -> list[str]:
-    """What BEFORE requires of symbolic sizes, in words."""
-    return list(dict.fromkeys(f"where {fact}" for fact in facts))
+def conditions(facts: Sequence[Truth], seconds: float = 2.0) -> list[str]:
+    """What BEFORE requires of symbolic sizes, in words; what follows from the rest is left out."""
+    sizes = sorted({s for fact in facts for s in (formula_symbols(fact) if isinstance(fact, Formula) else ())}, key=str)
+    known: list[Truth] = [at_least_zero(Expression.of(s)) for s in sizes]
+    kept = []
+    try:
+        for fact in sorted(dict.fromkeys(facts), key=lambda f: len(str(f))):
+            if not Knowledge(known, seconds=seconds).proves(fact):
+                kept.append(f"where {fact}")
+                known.append(fact)
+    except OutOfTime:
+        kept.append("and what else BEFORE's operators require of sizes")
+    return kept
 
 
 __all__ = ["Progress", "Prover", "conditions", "unproved"]
