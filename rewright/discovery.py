@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rewrites.generator.discovery import Findings, Judgement
+    from rewrites.generator.discovery import Findings
+    from rewrites.generator.judging import Judgement
 
 
 def discover(
@@ -28,13 +29,12 @@ def discover(
     Raises: ValueError for an unknown operator.
     """
     from rewrites.generator.discovery import Discovery
-    from rewrites.generator.vocabulary import DEFAULT, chosen, sources
+    from rewrites.generator.vocabulary import DEFAULT, chosen, sorts_for, sources
 
-    families = DEFAULT if operators is None else tuple(operators)
-    channelwise = bool({"norm", "scalerows", "addchannel"} & set(families))
+    operations = chosen(DEFAULT if operators is None else operators)
     run = Discovery(
-        chosen(families),
-        sources(4, channelwise=channelwise),
+        operations,
+        sources(4, 2, sorts_for(operations)),
         judge,
         most_operations,
         executor=executor,
@@ -47,8 +47,8 @@ def discover(
 
 def judge(name: str, text: str) -> Judgement:
     """Verify a rule given as Python text: only a proof for all sizes is good enough to keep it."""
-    from rewrites.generator.discovery import Judgement
     from rewrites.generator.generalisation import rule_from_text
+    from rewrites.generator.judging import Judgement
     from verifier.verdict import Status
     from verifier.verify import verify
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-import torch
-
+from rewrites.generator.stacks import result_shapes
 from rewrites.generator.terms import Term
-from rewrites.generator.vocabulary import OPERATIONS, sources
+from rewrites.generator.vocabulary import OPERATIONS, SORTS
 from rewrites.generator.world import WORLDS
 
 Node = tuple[str, tuple[int, ...]]
@@ -29,16 +28,11 @@ Shapes = tuple[tuple[int, ...], ...] | None
 def shapes_of(operation: str, operands: tuple[Shapes, ...]) -> Shapes:
     """The shapes of an operation's result for operands of these shapes, or of an input."""
     if operation not in OPERATIONS:
-        source = next(source for source in sources(channelwise=True) if source.name[0] == operation[0])
-        return tuple(source.shape(world) for world in WORLDS)
-    kernel = OPERATIONS[operation].kernel
-    try:
-        return tuple(
-            tuple(kernel(world, *(torch.zeros(shape[i], dtype=torch.float64) for shape in operands if shape is not None)).shape)
-            for i, world in enumerate(WORLDS)
-        )
-    except (ValueError, RuntimeError, IndexError, TypeError):
-        return None  # the operands' shapes do not fit: the term has no value
+        return tuple(SORTS[operation[0]].shape(world) for world in WORLDS)
+    known = [shapes for shapes in operands if shapes is not None]
+    if len(known) < len(operands) or any(r is not None and len(s[0]) != r for r, s in zip(OPERATIONS[operation].ranks, known, strict=True)):
+        return None
+    return result_shapes(OPERATIONS[operation], known, WORLDS)
 
 
 class EGraph:
@@ -49,7 +43,9 @@ class EGraph:
         self._parent: list[int] = []
         self._of: dict[Node, int] = {}
         self._by_operation: dict[str, list[tuple[Node, int]]] = {}
-        self.nodes: dict[int, set[Node]] = {}
+        self._unions = 0
+        self._standing: dict[str, tuple[int, int, dict[Node, int]]] = {}
+        self._nodes: dict[int, dict[str, set[tuple[int, ...]]]] = {}
         self._users: dict[int, list[tuple[Node, int]]] = {}
         self._pending: list[tuple[int, int]] = []
 
@@ -99,7 +95,7 @@ class EGraph:
         self._of[node] = number
         self._shapes[number] = shapes_of(node[0], tuple(self._shapes[child] for child in node[1]))
         self._by_operation.setdefault(node[0], []).append((node, number))
-        self.nodes[number] = {node}
+        self._nodes[number] = {node[0]: {node[1]}}
         for child in node[1]:
             self._users.setdefault(child, []).append((node, number))
         return number
@@ -116,7 +112,10 @@ class EGraph:
             if len(self._users.get(a, ())) < len(self._users.get(b, ())):
                 a, b = b, a
             self._parent[b] = a
-            self.nodes[a] |= self.nodes.pop(b)
+            self._unions += 1
+            merged = self._nodes[a]
+            for operation, children in self._nodes.pop(b).items():
+                merged.setdefault(operation, set()).update(children)
             for node, number in self._users.pop(b, []):
                 fresh = self.canonical(node)
                 known = self._of.setdefault(fresh, number)
@@ -129,15 +128,24 @@ class EGraph:
         """Classes that contain an instance of the pattern, with what its inputs stand for; at most `most` of them."""
         if pattern.is_input:
             return
-        standing = {self.canonical(node): number for node, number in self._by_operation.get(pattern.operation, ())}
-        self._by_operation[pattern.operation] = list(standing.items())
         found = 0
-        for (_, children), number in standing.items():
+        for (_, children), number in list(self._canonical_nodes(pattern.operation).items()):
             for substitution in self._match_children(pattern, children, {}):
                 yield self.find(number), substitution
                 found += 1
                 if found == most:
                     return
+
+    def _canonical_nodes(self, operation: str) -> dict[Node, int]:
+        """The nodes of an operation over representatives, with their classes."""
+        nodes = self._by_operation.setdefault(operation, [])
+        known = self._standing.get(operation)
+        if known is not None and known[:2] == (self._unions, len(nodes)):
+            return known[2]
+        standing = {self.canonical(node): number for node, number in nodes}
+        nodes[:] = standing.items()
+        self._standing[operation] = (self._unions, len(nodes), standing)
+        return standing
 
     def _match(self, pattern: Term, number: int, known: Substitution) -> Iterator[Substitution]:
         number = self.find(number)
@@ -148,9 +156,8 @@ class EGraph:
             elif self.find(bound) == number:
                 yield known
             return
-        for name, children in list(self.nodes[number]):
-            if name == pattern.operation:
-                yield from self._match_children(pattern, children, known)
+        for children in list(self._nodes[number].get(pattern.operation, ())):
+            yield from self._match_children(pattern, children, known)
 
     def _match_children(self, pattern: Term, children: tuple[int, ...], known: Substitution) -> Iterator[Substitution]:
         operation = OPERATIONS.get(pattern.operation)
@@ -180,7 +187,7 @@ class EGraph:
         return made[pattern.number]
 
 
-def saturate(graph: EGraph, equations: Iterable[tuple[Term, Term]], rounds: int, most_nodes: int = 0, most_matches: int = 10_000) -> None:
+def saturate(graph: EGraph, equations: Iterable[tuple[Term, Term]], rounds: int, most_nodes: int = 0, most_matches: int = 100_000) -> None:
     """Apply the equations in both directions; terms that are not there are made while there are fewer than `most_nodes` nodes."""
     equations = list(equations)
     for _ in range(rounds):

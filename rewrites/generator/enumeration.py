@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import itertools
 import resource
-import sqlite3
-import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
+from rewrites.generator.classes import ClassIndex
+from rewrites.generator.stacks import Inputs, Integers, Shapes, Stack, fingerprints, operand_lists, result_shapes, uses_first
 from rewrites.generator.terms import Term, TermBank, canonical_names
 from rewrites.generator.vocabulary import Operation, Source
-from rewrites.generator.world import WORLDS, World, digest
+from rewrites.generator.world import WORLDS, World
 
-Values = list[Tensor]
 Equation = tuple[Term, Term]
+_AT_ONCE = 4096
+_BITS = 24
 
 
 @dataclass
@@ -33,35 +37,13 @@ class Growth:
     memory: int = 0
 
 
-class ClassIndex:
-    """Fingerprint to representative; entries beyond `limit` go to a temporary SQLite file."""
+@dataclass
+class _Found:
+    """New representatives of one kind, not yet in a stack."""
 
-    def __init__(self, limit: int = 4_000_000) -> None:
-        self._memory: dict[bytes, int] = {}
-        self._limit = limit
-        self._disk: sqlite3.Connection | None = None
-
-    def __len__(self) -> int:
-        spilled = self._disk.execute("SELECT COUNT(*) FROM classes").fetchone()[0] if self._disk else 0
-        return len(self._memory) + int(spilled)
-
-    def setdefault(self, key: bytes, number: int) -> int:
-        """The representative of the class, which becomes `number` when the class is new."""
-        found = self._memory.get(key)
-        if found is None and self._disk is not None:
-            row = self._disk.execute("SELECT number FROM classes WHERE key = ?", (key,)).fetchone()
-            found = row[0] if row else None
-        if found is not None:
-            return found
-        if len(self._memory) < self._limit:
-            self._memory[key] = number
-        else:
-            if self._disk is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="rewright-classes-")
-                self._disk = sqlite3.connect(Path(self._folder.name) / "classes.sqlite")
-                self._disk.execute("CREATE TABLE classes (key BLOB PRIMARY KEY, number INTEGER) WITHOUT ROWID")
-            self._disk.execute("INSERT INTO classes VALUES (?, ?)", (key, number))
-        return number
+    terms: list[Term] = field(default_factory=list)
+    masks: list[int] = field(default_factory=list)
+    values: list[list[Tensor]] = field(default_factory=list)
 
 
 @dataclass
@@ -75,25 +57,26 @@ class Enumeration:
     equations: dict[tuple[str, str], Equation] = field(default_factory=dict)
     growth: list[Growth] = field(default_factory=list)
     index: ClassIndex = field(default_factory=ClassIndex)
-    levels: list[list[Term]] = field(default_factory=list)
+    most_memory: int | None = None
+    """Bytes of this process at which the enumeration stops; `stopped` then says so."""
+    stopped: str = ""
+    stacks: dict[tuple[Shapes, bool], Stack] = field(default_factory=dict)
     split_parts: dict[tuple[str, str], dict[str, Equation]] = field(default_factory=dict)
     """For each term that is split: each part's representative, and the part."""
-    _values: dict[int, Values] = field(default_factory=dict)
-    _terms: dict[int, Term] = field(default_factory=dict)
-    _weights: frozenset[str] = frozenset()
+    _masks: dict[int, int] = field(default_factory=dict)
+    _fresh: dict[tuple[Shapes, bool], _Found] = field(default_factory=dict)
+    _lists: dict[tuple[int, ...], list[list[Integers]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._weights = frozenset(source.name for source in self.sources if source.weight)
-        inputs = []
+        bits = Inputs([source.name for source in self.sources])
         for source in self.sources:
             term = self.bank.input(source.name)
-            self._values[term.number] = [world.draw(source.shape(world)) for world in self.worlds]
-            self._terms[term.number] = term
-            key = digest(list(self._values[term.number]))
-            assert key is not None
-            self.index.setdefault(key, term.number)
-            inputs.append(term)
-        self.levels.append(inputs)
+            shapes = tuple(source.shape(world) for world in self.worlds)
+            values = [world.draw(shape)[None] for world, shape in zip(self.worlds, shapes, strict=True)]
+            self._masks[term.number] = bits.bit[source.name]
+            self.index.setdefault(int(fingerprints(values, shapes, 0)[0]), self._packed_input(term))
+            self._keep((shapes, source.weight), [term], [bits.bit[source.name]], values)
+        self._stack()
 
     def level(self, last: bool = False, tick: Callable[[int], None] = lambda done: None) -> Growth:
         """Enumerate the terms of one operation more; the growth it took.
@@ -101,89 +84,104 @@ class Enumeration:
         Terms of the `last` level are not extended: no values are kept, and of terms that differ in which inputs they use, only those are
         made that use the first ones of each sort.
         """
-        import time
-
         begun = time.perf_counter()
-        size = len(self.levels)
-        growth, fresh = Growth(size), []
-        for operation in self.operations:
-            for children in self._operand_lists(operation, size):
-                if last and not self._uses_first_inputs(children):
-                    continue
-                growth.tried += 1
-                if growth.tried % 1000 == 0:
-                    tick(growth.tried)
-                values = self._evaluate(operation, children)
-                if values is None:
-                    continue
-                growth.defined += 1
-                term = self.bank.apply(operation.name, *children)
-                key = digest(list(values))
-                assert key is not None
-                representative = self.index.setdefault(key, term.number)
-                if representative == term.number:
-                    growth.classes += 1
-                    self._terms[term.number] = term
-                    if not last:
-                        self._values[term.number] = values
-                    fresh.append(term)
-                elif representative in self._terms:
-                    growth.equations += self._note(self._terms[representative], term)
-                    if operation.family == "split":
-                        self._note_part(operation, self._terms[representative], term)
-        self.levels.append(fresh)
+        growth = Growth(len(self.growth) + 1)
+        self._lists.clear()
+        for number, operation in enumerate(self.operations):
+            for stacks, indices in self._operands(operation, growth.operations, last):
+                growth.tried += len(indices[0])
+                tick(growth.tried)
+                self._evaluate(number, stacks, indices, last, growth)
+                if self.most_memory is not None and resident() > self.most_memory:
+                    limit = f"{self.most_memory / 2**30:.1f} GiB"
+                    self.stopped = f"terms of {growth.operations} operations: stopped at {growth.tried} terms, {limit} of memory are used"
+                    break
+            if self.stopped:
+                break
+        self._stack()
         growth.seconds = time.perf_counter() - begun
         growth.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         self.growth.append(growth)
         return growth
 
-    def _operand_lists(self, operation: Operation, size: int) -> Iterator[tuple[Term, ...]]:
-        """Every list of representatives whose union has `size` − 1 operations."""
-        arity = len(operation.ranks)
-        known = list(itertools.chain(*self.levels))
-        if arity == 1:
-            yield from ((term,) for term in self.levels[size - 1] if self._suits(operation, 0, term))
-            return
-        choices = [[term for term in known if self._suits(operation, position, term)] for position in range(arity)]
-        for first in choices[0]:
-            rest = choices[1:] if arity > 2 else [[t for t in choices[1] if t.size >= size - 1 - first.size]]
-            for others in itertools.product(*rest):
-                children = (first, *others)
-                if operation.commutative and first.number > others[0].number:
-                    continue
-                if len(frozenset().union(*(child.parts for child in children))) == size - 1:
-                    yield children
+    def _operands(self, operation: Operation, size: int, last: bool) -> Iterator[tuple[list[Stack], list[Integers]]]:
+        """Every list of representatives whose union has `size` − 1 operations, in blocks of one kind."""
+        choices = [[stack for stack in self.stacks.values() if _suits(operation, p, stack)] for p in range(len(operation.ranks))]
+        for stacks in map(list, itertools.product(*choices)):
+            if operation.constant and size > 1:
+                continue
+            if result_shapes(operation, [stack.shapes for stack in stacks], self.worlds) is None:
+                continue
+            key = tuple(map(id, stacks))
+            if key not in self._lists:
+                self._lists[key] = list(operand_lists(stacks, size - 1, only_first=last))
+            for indices in self._lists[key]:
+                if operation.inputs:
+                    fit = _inputs_fit(operation, stacks, indices)
+                    indices = [index[fit] for index in indices]
+                if operation.commutative:
+                    ordered = stacks[0].numbers[indices[0]] <= stacks[1].numbers[indices[1]]
+                    indices = [index[ordered] for index in indices]
+                for start in range(0, len(indices[0]), _AT_ONCE):
+                    yield stacks, [index[start : start + _AT_ONCE] for index in indices]
 
-    def _uses_first_inputs(self, children: tuple[Term, ...]) -> bool:
-        used = {name for child in children for name in child.inputs}
-        counts: dict[str, int] = {}
-        for name in used:
-            counts[name[0]] = max(counts.get(name[0], 0), int(name[1:]) + 1)
-        return sum(counts.values()) == len(used)
+    def _evaluate(self, number: int, stacks: list[Stack], indices: list[Integers], last: bool, growth: Growth) -> None:
+        operation = self.operations[number]
+        growth.defined += len(indices[0])
+        operands = [[values[index] for values in stack.values] for stack, index in zip(stacks, indices, strict=True)]
+        values = [operation.kernel(world, *at) for world, *at in zip(self.worlds, *operands, strict=True)]
+        shapes = tuple(tuple(tensor.shape[1:]) for tensor in values)
+        keys = fingerprints(values, shapes, 0).tolist()
+        masks = np.bitwise_or.reduce([stack.inputs[index] for stack, index in zip(stacks, indices, strict=True)])
+        children = np.stack([stack.numbers[index] for stack, index in zip(stacks, indices, strict=True)], 1)
+        noted = uses_first(masks)
+        new: list[int] = []
+        for row, (key, numbers) in enumerate(zip(keys, children.tolist(), strict=True)):
+            packed = self._packed(number, numbers)
+            representative = self.index.setdefault(key, packed)
+            if representative == packed:
+                new.append(row)
+            elif noted[row]:
+                growth.equations += self._note(operation, self._unpacked(representative), self._unpacked(packed))
+        growth.classes += len(new)
+        if new and not last:
+            terms = [self.bank.apply(operation.name, *(self.bank.term(child) for child in children[row].tolist())) for row in new]
+            self._keep((shapes, all(stack.weight for stack in stacks)), terms, masks[new].tolist(), [tensor[new] for tensor in values])
 
-    def _suits(self, operation: Operation, position: int, term: Term) -> bool:
-        values = self._values.get(term.number)
-        rank = operation.ranks[position]
-        if values is None or (rank is not None and values[0].ndim != rank):
-            return False
-        if operation.weight == position:
-            kernel = dict(operation.attributes).get("kernel")
-            if not self._weights.issuperset(term.inputs) or (kernel is not None and values[0].shape[-1] != kernel):
-                return False
-        return operation.activation != position or not self._weights.issuperset(term.inputs)
+    def _keep(self, kind: tuple[Shapes, bool], terms: list[Term], masks: list[int], values: list[Tensor]) -> None:
+        found = self._fresh.setdefault(kind, _Found())
+        found.terms += terms
+        found.masks += masks
+        found.values.append(values)
 
-    def _evaluate(self, operation: Operation, children: tuple[Term, ...]) -> Values | None:
-        operands = [self._values[child.number] for child in children]
-        if operation.weight is not None:
-            groups = dict(operation.attributes)["groups"]
-            if any(x.shape[1] != w.shape[1] * groups or w.shape[0] % groups for x, w in zip(*operands, strict=True)):
-                return None
-        try:
-            return [operation.kernel(world, *at) for world, *at in zip(self.worlds, *operands, strict=True)]
-        except (ValueError, RuntimeError, IndexError):
-            return None  # the operands' shapes do not fit: the term has no value
+    def _stack(self) -> None:
+        """Append the new representatives to the stacks of their kinds."""
+        for kind, found in self._fresh.items():
+            stack = self.stacks.setdefault(kind, Stack(*kind))
+            stack.chunks += found.values[:-1]
+            stack.add(found.terms, found.values[-1], found.masks)
+        self._fresh.clear()
 
-    def _note(self, left: Term, right: Term) -> int:
+    def _packed_input(self, term: Term) -> int:
+        return term.number << 8
+
+    def _packed(self, operation: int, children: list[int]) -> int:
+        packed = 0
+        for child in reversed(children):
+            packed = packed << _BITS | child
+        return packed << 8 | operation + 1
+
+    def _unpacked(self, packed: int) -> Term:
+        operation, packed = (packed & 255) - 1, packed >> 8
+        if operation < 0:
+            return self.bank.term(packed)
+        chosen = self.operations[operation]
+        children = [packed >> _BITS * position & (1 << _BITS) - 1 for position in range(len(chosen.ranks))]
+        return self.bank.apply(chosen.name, *map(self.bank.term, children))
+
+    def _note(self, operation: Operation, left: Term, right: Term) -> int:
+        if operation.family == "split":
+            self._note_part(operation, left, right)
         names = canonical_names((left, right), lambda name: name[0])
         left, right = self.bank.rename(left, names), self.bank.rename(right, names)
         key = str(left), str(right)
@@ -197,3 +195,29 @@ class Enumeration:
         representative, part = self.bank.rename(representative, names), self.bank.rename(part, names)
         axis, _, which = operation.name.rpartition("_")
         self.split_parts.setdefault((axis, str(part.children[0])), {})[which] = (representative, part)
+
+
+def resident() -> int:
+    """The bytes of memory that this process holds at the moment; the most it ever held where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return pages * resource.getpagesize()
+
+
+def _suits(operation: Operation, position: int, stack: Stack) -> bool:
+    """Whether terms of this kind can be the operand at this position."""
+    rank = operation.ranks[position]
+    if rank is not None and len(stack.shapes[0]) != rank:
+        return False
+    return stack.weight if position in operation.weights else not (stack.weight and operation.activation == position)
+
+
+def _inputs_fit(operation: Operation, stacks: Sequence[Stack], indices: Sequence[Integers]) -> NDArray[np.bool_]:
+    """Which lists have an input of the sort that the operation wants, where it wants one."""
+    fit = np.ones(len(indices[0]), dtype=bool)
+    for sort, stack, index in zip(operation.inputs, stacks, indices, strict=True):
+        if sort != ".":
+            fit &= np.array([term.is_input and term.operation[0] == sort for term in stack.terms], dtype=bool)[index]
+    return fit

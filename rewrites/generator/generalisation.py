@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from operators.expressions import Expression
+from operators.expressions import Atom, Dim, Expression, Symbol, substitute
 from rewrites.generalise import source_of
 from rewrites.generator.terms import Term
-from rewrites.generator.vocabulary import OPERATIONS, Source
+from rewrites.generator.vocabulary import OPERATIONS, SORTS
 from rewrites.generator.world import WORLDS
 from rewrites.pairs import rule_from_pair
 from rewrites.rule import Change, Rule
@@ -44,9 +44,17 @@ class Candidate:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Operations of the larger side, and of both."""
-        sides = [len(frozenset().union(*(t.parts for t in side))) for side in (self.left, self.right)]
+        """Operations of the larger side and of both, shared ones counted as often as they are used.
+
+        Counted so, a special case (inputs that are one) is as large as its law.
+        """
+        sides = [sum(t.occurrences for t in side) for side in (self.left, self.right)]
         return max(sides), sum(sides)
+
+    @property
+    def equations(self) -> list[tuple[Term, Term]]:
+        """Pattern and replacement of each output."""
+        return list(zip(self.left, self.right, strict=True))
 
     def __str__(self) -> str:
         return f"{', '.join(map(str, self.left))}  =  {', '.join(map(str, self.right))}"
@@ -72,36 +80,67 @@ class Discovered:
         return Discovered(self.name, rule_from_text(self.name, text), text, self.conditions)
 
 
-def attributes_of(candidate: Candidate) -> dict[str, Any]:
-    """The attributes that may be variables, with the value at which they were found."""
-    found: dict[str, set[Any]] = {}
-    for term in (*candidate.left, *candidate.right):
-        for part in term:
-            operation = OPERATIONS.get(part.operation)
-            if operation is not None:
-                for name, value in operation.attributes:
-                    if name in operation.open:
-                        found.setdefault(name, set()).add(value)
-    return {name: values.pop() for name, values in found.items() if len(values) == 1}
+@dataclass(frozen=True)
+class Openness:
+    """How general a candidate is written: which attributes are variables with which value, and what is fixed of them.
 
-
-def generalisations(candidate: Candidate) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, Any], ...]]]:
-    """Open attributes with the conditions to try, the weakest first: none, one attribute fixed, two fixed, ….
-
-    An attribute found at a value other than 1 is a variable, or the law is one of that value alone.
+    `batched`: matrices may have any batch dimensions in front.   `filled`: no kernel may be empty.
+    `sized`: kernels have the sizes with which the candidate was found.
     """
-    attributes = attributes_of(candidate)
-    conditional = [(name, value) for name, value in attributes.items() if isinstance(value, int)]
-    for count in range(len(conditional) + 1):
-        for fixed in itertools.combinations(conditional, count):
-            yield attributes, fixed
+
+    attributes: tuple[tuple[str, Any], ...] = ()
+    fixed: tuple[tuple[str, Any], ...] = ()
+    batched: bool = False
+    filled: bool = False
+    sized: bool = False
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        found = [f"{name} is {value}" for name, value in self.fixed]
+        return (*found, *["no kernel is empty"] * self.filled, *["kernels are of one size"] * self.sized)
+
+    def closed(self) -> Openness:
+        """Every whole attribute fixed at the value with which the candidate was found, no batch dimensions."""
+        return Openness(self.attributes, tuple(pair for pair in self.attributes if isinstance(pair[1], int)), sized=True)
+
+    def openings(self, general: Openness) -> list[str]:
+        """What can be opened towards the most general, one thing at a time."""
+        return ["batch"] * general.batched + ["kernel"] * self.sized + [name for name, _ in self.fixed]
+
+    def opened(self, what: str) -> Openness:
+        """The same, one thing more open."""
+        if what == "batch":
+            return replace(self, batched=True)
+        if what == "kernel":
+            return replace(self, sized=False)
+        return replace(self, fixed=tuple(pair for pair in self.fixed if pair[0] != what))
+
+
+_BATCHED = ("matmul", "add", "mul", "scale", "relu", "transpose", "concat", "split", "identity", "ones", "zeros", "sigmoid", "tanh", "exp")
+
+
+def openness_of(candidate: Candidate) -> Openness:
+    """The candidate at its most general: every attribute that has one value, or a padding and one more, is a variable."""
+    found: dict[str, set[Any]] = {}
+    parts = [part for term in (*candidate.left, *candidate.right) for part in term if not part.is_input]
+    for operation in (OPERATIONS[part.operation] for part in parts):
+        for name, value in operation.attributes:
+            if name in operation.open:
+                found.setdefault(name, set()).add(value)
+    bound = {name for term in candidate.left for part in term if not part.is_input for name in OPERATIONS[part.operation].open}
+    common = {name: min(values) for name, values in found.items() if len(values) == 1 or name == "padding"}
+    attributes = tuple((name, value) for name, value in common.items() if name in bound)
+    operations = [OPERATIONS[part.operation] for part in parts]
+    matrices = all(operation.family in _BATCHED and 4 not in operation.ranks for operation in operations)
+    return Openness(attributes, (), matrices and any(name[0] == "m" for name in candidate.inputs))
 
 
 def names_in_law(term: Term) -> str:
     """The term's operations as words: `ReluOfConcat`."""
     if term.is_input:
         return "Operand"
-    word = "".join(part.capitalize() for part in OPERATIONS[term.operation].family.split("_"))
+    operation = OPERATIONS[term.operation]
+    word = operation.word or operation.family.capitalize()
     inner = list(dict.fromkeys(names_in_law(child) for child in term.children if not child.is_input))
     return word + ("Of" + "And".join(inner) if inner else "")
 
@@ -130,7 +169,7 @@ def body(terms: Sequence[Term], attributes: Mapping[str, Any], sizes: Mapping[tu
             written[part.number] = part.operation
             continue
         operation = OPERATIONS[part.operation]
-        values = {name: name if name in attributes else str(value) for name, value in operation.attributes}
+        values = {name: _value_text(name, value, attributes) for name, value in operation.attributes}
         if "sizes" in values:
             values["sizes"] = sizes[part.children[0].number, dict(operation.attributes)["sizes"]]
         text = operation.text.format(*(written[child.number] for child in part.children), **values)
@@ -142,6 +181,12 @@ def body(terms: Sequence[Term], attributes: Mapping[str, Any], sizes: Mapping[tu
     results = [written[term.number] for term in terms]
     results = [r[1:-1] if r.startswith("(") and r.endswith(")") and _closes_last(r) else r for r in results]
     return [*lines, f"return {', '.join(results)}"]
+
+
+def _value_text(name: str, value: Any, attributes: Mapping[str, Any]) -> str:
+    if name not in attributes:
+        return str(value)
+    return name if value == attributes[name] else f"{name} + {value - attributes[name]}"
 
 
 def _closes_last(text: str) -> bool:
@@ -162,60 +207,56 @@ def split_sizes(candidate: Candidate) -> dict[tuple[int, int], str]:
             if operation is None or operation.family != "split":
                 continue
             axis = dict(operation.attributes)["sizes"]
-            joined = _joined(part.children[0], axis)
+            joined = _joined(part.children[0], axis, operation.ranks[0] or 2)
             if joined is None:
                 raise ValueError(f"{candidate}: a split of what is no concatenation")
             found[part.children[0].number, axis] = ", ".join(joined)
     return found
 
 
-def _joined(term: Term, axis: int) -> tuple[str, str] | None:
+def _joined(term: Term, axis: int, rank: int) -> tuple[str, str] | None:
     """The sizes along the axis of the two parts of which the term is made, as text."""
     operation = OPERATIONS.get(term.operation)
     if operation is None:
         return None
     if operation.family == "concat" and operation.name.split("_")[1] == str(axis):
-        return _size(term.children[0], axis), _size(term.children[1], axis)
-    if operation.family in ("relu", "sigmoid", "tanh", "exp", "scale", "add", "mul", "max", "average"):
-        return next((found for child in term.children if (found := _joined(child, axis))), None)
+        first, second = term.children
+        return f"{_text(first)}.shape[{axis - rank}]", f"{_text(second)}.shape[{axis - rank}]"
+    if operation.family in ("relu", "sigmoid", "tanh", "exp", "scale", "add", "mul", "max", "average", "batchnorm", "norm", "addchannel"):
+        return next((found for child in term.children if (found := _joined(child, axis, rank))), None)
     if operation.family == "matmul":
-        return _joined(term.children[axis], axis)
-    if operation.family == "conv":
-        return _joined(term.children[axis], 0)
+        return _joined(term.children[axis], axis, rank)
+    if operation.family in ("conv", "biased"):
+        return _joined(term.children[axis], 0, rank)
     if operation.family == "transpose":
-        return _joined(term.children[0], 1 - axis)
+        return _joined(term.children[0], 1 - axis, rank)
     return None
-
-
-def _size(term: Term, axis: int) -> str:
-    return f"{term}.shape[{axis}]" if term.is_input else f"({_text(term)}).shape[{axis}]"
 
 
 def _text(term: Term) -> str:
     if term.is_input:
         return term.operation
     operation = OPERATIONS[term.operation]
-    return operation.text.format(*map(_text, term.children), **{name: str(value) for name, value in operation.attributes})
+    values = {name: str(value) for name, value in operation.attributes}
+    return f"({operation.text.format(*map(_text, term.children), **values)})"
 
 
-def rule_of(
-    candidate: Candidate, sources: Mapping[str, Source], name: str, open_attributes: Mapping[str, Any], fixed: Sequence[tuple[str, Any]]
-) -> Discovered:
-    """The candidate as a rule with these attributes as variables and these conditions.
+def rule_of(candidate: Candidate, name: str, openness: Openness) -> Discovered:
+    """The candidate as a rule, written as generally as `openness` says.
 
     Raises: RuleDefinitionError, ValueError when it cannot be written as one.
     """
-    names = _source_names(candidate, sources)
     sizes = split_sizes(candidate)
-    parameters = [*candidate.inputs, *open_attributes]
-    lines = [f"def pattern({', '.join(parameters)}):", *(f"    {line}" for line in body(candidate.left, open_attributes, sizes))]
-    lines += [f"def replacement({', '.join(parameters)}):", *(f"    {line}" for line in body(candidate.right, open_attributes, sizes))]
+    attributes = dict(openness.attributes)
+    parameters = ", ".join([*candidate.inputs, *attributes])
+    lines = [f"def pattern({parameters}):", *(f"    {line}" for line in body(candidate.left, attributes, sizes))]
+    lines += [f"def replacement({parameters}):", *(f"    {line}" for line in body(candidate.right, attributes, sizes))]
     space: dict[str, Any] = {"torch": torch, "F": F}
     exec(compile("\n".join(lines), f"<{name}>", "exec"), space)  # our own text, made from the vocabulary
-    examples = [torch.zeros(names[i].shape(WORLDS[0])) for i in candidate.inputs] + list(open_attributes.values())
+    examples = [torch.zeros(SORTS[i[0]].shape(WORLDS[0])) for i in candidate.inputs] + list(attributes.values())
     paired = rule_from_pair(space["pattern"], space["replacement"], examples, name, _SOURCE)
-    text = _source_text(name, paired.signature(), names, candidate, open_attributes, sizes, fixed)
-    return Discovered(name, rule_from_text(name, text), text, tuple(f"{attribute} is {value}" for attribute, value in fixed))
+    text = _source_text(name, paired.signature(), candidate, openness, sizes)
+    return Discovered(name, rule_from_text(name, text), text, openness.conditions)
 
 
 def rule_from_text(name: str, text: str) -> type[Rule]:
@@ -225,45 +266,53 @@ def rule_from_text(name: str, text: str) -> type[Rule]:
     return space[name]  # type: ignore[no-any-return]
 
 
-def _source_names(candidate: Candidate, sources: Mapping[str, Source]) -> dict[str, Source]:
-    by_sort = {source.name[0]: source for source in sources.values()}
-    return {name: by_sort[name[0]] for name in candidate.inputs}
-
-
-def _source_text(
-    name: str,
-    signature: Signature,
-    sources: Mapping[str, Source],
-    candidate: Candidate,
-    attributes: Mapping[str, Any],
-    sizes: Mapping[tuple[int, int], str],
-    fixed: Sequence[tuple[str, Any]],
-) -> str:
+def _source_text(name: str, signature: Signature, candidate: Candidate, openness: Openness, sizes: Mapping[tuple[int, int], str]) -> str:
     parameters = []
+    numbers = _kernel_sizes(signature) if openness.sized else {}
     for variable in signature.variables:
         if isinstance(variable, TensorVariable):
-            dims = " ".join(_dim_text(dim) for dim in variable.dims)
-            text = f'Float[Tensor, "{dims}"]'
-            parameters.append(f"{variable.name}: {f'Weight[{text}]' if sources[variable.name].weight else text}")
+            sort = SORTS[variable.name[0]]
+            front = ["*batch"] if openness.batched and sort.name == "m" else []
+            dims = [_dim_text(substitute(dim, numbers) if isinstance(dim, Expression) else dim) for dim in variable.dims]
+            text = f'Float[Tensor, "{" ".join([*front, *dims])}"]'
+            parameters.append(f"{variable.name}: {f'Weight[{text}]' if sort.weight else text}")
         elif isinstance(variable, (IntegerVariable, RealVariable)):
             parameters.append(f"{variable.name}: {'float' if isinstance(variable, RealVariable) else 'int'}")
     lines = [f"class {name}(Rule):", f'    """{candidate}."""', "", f'    source = "{_SOURCE}"']
-    if fixed:
-        lines += ["    requires = [", *(f'        Requires("{a} is {v}", lambda {a}: {a} == {v}),' for a, v in fixed), "    ]"]
-    lines += [
-        "",
-        "    @staticmethod",
-        f"    def pattern({', '.join(parameters)}):",
-        *(f"        {line}" for line in body(candidate.left, attributes, sizes)),
-    ]
-    names = ", ".join(signature.names)
-    lines += [
-        "",
-        "    @staticmethod",
-        f"    def replacement({names}):",
-        *(f"        {line}" for line in body(candidate.right, attributes, sizes)),
-    ]
+    conditions = [f'        Requires("{a} is {v}", lambda {a}: {a} == {v}),' for a, v in openness.fixed]
+    if openness.filled:
+        names = ", ".join(name for name in _sizes_of_weights(signature) if Symbol(name) not in numbers)
+        conditions.append(f'        Requires("no kernel is empty", lambda {names}: min({names}) >= 1),')
+    if conditions:
+        lines += ["    requires = [", *conditions, "    ]"]
+    attributes = dict(openness.attributes)
+    for side, terms, arguments in (("pattern", candidate.left, parameters), ("replacement", candidate.right, signature.names)):
+        lines += ["", "    @staticmethod", f"    def {side}({', '.join(arguments)}):"]
+        lines += [f"        {line}" for line in body(terms, attributes, sizes)]
     return "\n".join(lines)
+
+
+def _kernel_sizes(signature: Signature) -> dict[Atom, Dim]:
+    """The symbols for the sizes of kernels, with the numbers with which the candidate was found."""
+    found: dict[Atom, Dim] = {}
+    for variable in signature.tensors:
+        sort = SORTS[variable.name[0]]
+        if sort.weight and len(variable.dims) == 4:
+            for dim, number in zip(variable.dims[2:], sort.shape(WORLDS[0])[2:], strict=True):
+                if isinstance(dim, Expression):
+                    found |= {atom: number for atom in dim.atoms if isinstance(atom, Symbol)}
+    return found
+
+
+def _sizes_of_weights(signature: Signature) -> list[str]:
+    """The names of the sizes in the weights' shapes."""
+    names: dict[str, None] = {}
+    for variable in signature.variables:
+        if isinstance(variable, TensorVariable) and SORTS[variable.name[0]].weight:
+            for dim in variable.dims:
+                if isinstance(dim, Expression):
+                    names |= dict.fromkeys(atom.name for atom in dim.atoms if isinstance(atom, Symbol))
+    return list(names)
 
 
 def _dim_text(dim: Any) -> str:

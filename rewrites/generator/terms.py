@@ -19,6 +19,8 @@ class Term:
     number: int
     parts: frozenset[int] = field(repr=False)
     inputs: tuple[str, ...] = field(repr=False)
+    occurrences: int = field(repr=False)
+    """The operations written out, a shared one as often as it is used."""
 
     @property
     def size(self) -> int:
@@ -53,9 +55,14 @@ class TermBank:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, tuple[int, ...]], Term] = {}
+        self._terms: list[Term] = []
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def term(self, number: int) -> Term:
+        """The term of this number."""
+        return self._terms[number]
 
     def input(self, name: str) -> Term:
         """The input of this name."""
@@ -72,7 +79,9 @@ class TermBank:
             number = len(self._known)
             parts = frozenset().union(*(child.parts for child in children)) | ({number} if is_operation else set())
             inputs = tuple(dict.fromkeys(name for child in children for name in child.inputs)) if is_operation else (operation,)
-            found = self._known[key] = Term(operation, children, number, parts, inputs)
+            occurrences = sum(child.occurrences for child in children) + is_operation
+            found = self._known[key] = Term(operation, children, number, parts, inputs, occurrences)
+            self._terms.append(found)
         return found
 
     def rename(self, term: Term, names: dict[str, str]) -> Term:

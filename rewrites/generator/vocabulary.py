@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
-from rewrites.generator.world import World, inverse, reduced
-
-Kernel = Callable[..., Tensor]
+from rewrites.generator import kernels
+from rewrites.generator.kernels import Kernel
+from rewrites.generator.world import World
 
 
 @dataclass(frozen=True)
 class Operation:
     """One operation: its operands' ranks (None for any), its kernel in a world, and its text.
 
-    `text` is a format string over the operands' texts (`{0}`, `{1}`) and the attributes' names; `attributes` gives the value with
-    which it is evaluated, and
-    `open` those that may become variables of a rule.
+    `kernel` runs on stacks of terms: every operand has one more axis in front, along which the terms lie.
+    `text` is a format string over the operands' texts (`{0}`, `{1}`) and the attributes' names; `attributes` gives the value with which it
+    is evaluated, and `open` those that may become variables of a rule.
     """
 
     name: str
     ranks: tuple[int | None, ...]
-    kernel: Callable[..., Tensor]
+    kernel: Kernel
     text: str
     commutative: bool = False
     attributes: tuple[tuple[str, Any], ...] = ()
     open: tuple[str, ...] = ()
-    weight: int | None = None
-    """The position of an operand that must be a weight."""
+    word: str = ""
+    """How the names of laws call it; the family when empty."""
+    weights: tuple[int, ...] = ()
+    """The positions of operands that must be weights."""
     activation: int | None = None
     """The position of an operand that may not be made of weights alone."""
+    constant: bool = False
+    """Its value depends on the operand's shape alone; applied to inputs only, which have every shape that matters."""
+    inputs: str = ""
+    """For each operand the sort of input that it must be, a dot for any."""
 
     @property
     def family(self) -> str:
@@ -42,124 +46,90 @@ class Operation:
         return self.name.split("_")[0]
 
 
-def _same_shape(a: Tensor, b: Tensor) -> None:
-    if a.shape != b.shape:
-        raise ValueError("shapes differ")
-
-
-def _pointwise(function: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
-    def kernel(world: World, a: Tensor, b: Tensor) -> Tensor:
-        _same_shape(a, b)
-        return reduced(function(a, b))
-
-    return kernel
-
-
-def _named(name: str) -> Kernel:
-    return lambda world, x: world.function(name, x)
-
-
-def _convolution(stride: int, padding: int, groups: int) -> Kernel:
-    return lambda world, x, w: reduced(F.conv2d(x, w, None, stride, padding, 1, groups))
-
-
-def _convolution_operation(name: str, kernel: int, padding: int, groups: int) -> Operation:
+def _convolution(name: str, word: str, size: int, padding: int, groups: int | None = 1, *, bias: bool = False) -> Operation:
+    last = "{2}" if bias else "None"
+    count = "{0}.shape[1]" if groups is None else "{groups}"
+    make = kernels.biased_convolution if bias else kernels.convolution
+    kernel = kernels.depthwise_convolution(size, 1, padding) if groups is None else make(size, 1, padding, groups)
     return Operation(
         name,
-        (4, 4),
-        _convolution(1, padding, groups),
-        "F.conv2d({0}, {1}, None, {stride}, {padding}, 1, {groups})",
-        attributes=(("kernel", kernel), ("stride", 1), ("padding", padding), ("groups", groups)),
-        open=("groups", "stride"),
-        weight=1,
+        (4, 4, 1) if bias else (4, 4),
+        kernel,
+        f"F.conv2d({{0}}, {{1}}, {last}, {{stride}}, {{padding}}, {{dilation}}, {count})",
+        attributes=(("kernel", size), ("stride", 1), ("padding", padding), ("dilation", 1), ("groups", groups)),
+        open=("stride", "padding", "dilation") + (() if groups is None else ("groups",)),
+        word=word,
+        weights=(1, 2) if bias else (1,),
         activation=0,
     )
 
 
-def _split(axis: int, part: int) -> Kernel:
-    def kernel(world: World, x: Tensor) -> Tensor:
-        if x.shape[axis] % 2 or x.shape[axis] < 4:
-            raise ValueError("not a concatenation")
-        return x.chunk(2, axis)[part]
-
-    return kernel
+def _concat(axis: int, rank: int, word: str) -> Operation:
+    text = f"torch.cat([{{0}}, {{1}}], {axis - rank})"
+    return Operation(f"concat_{axis}_{rank}", (rank, rank), kernels.concat(axis), text, word=f"Concat{word}")
 
 
-def _average(world: World, x: Tensor) -> Tensor:
-    return reduced(F.avg_pool2d(x, 3, 1, 1, divisor_override=1) * inverse(9))
+def _split(axis: int, rank: int, part: int, word: str) -> Operation:
+    text = f"torch.split({{0}}, [{{sizes}}], {axis - rank})[{part}]"
+    name = f"split_{axis}_{rank}_{('first', 'second')[part]}"
+    return Operation(
+        name, (rank,), kernels.split(axis, part), text, attributes=(("sizes", axis),), word=("First", "Second")[part] + f"Of{word}"
+    )
 
 
-def _normalise(world: World, x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    if not scale.shape == shift.shape == x.shape[1:2]:
-        raise ValueError("one factor per channel")
-    return reduced(reduced(x * scale[:, None, None]) + shift[:, None, None])
+def _pool(name: str, kernel: Kernel, function: str, word: str) -> Operation:
+    text = f"F.{function}({{0}}, {{window}}, {{pool_stride}}, {{pool_padding}})"
+    attributes = (("window", 3), ("pool_stride", 1), ("pool_padding", 1))
+    return Operation(
+        name, (4,), kernel, text, attributes=attributes, open=("window", "pool_stride", "pool_padding"), word=word, activation=0
+    )
 
 
-def _enlarge(world: World, w: Tensor) -> Tensor:
-    return F.pad(w, (1, 1, 1, 1))
-
-
-def _scale_rows(world: World, w: Tensor, scale: Tensor) -> Tensor:
-    if scale.shape != w.shape[:1]:
-        raise ValueError("one factor per output channel")
-    return reduced(w * scale[:, None, None, None])
-
-
-def _add_channel(world: World, x: Tensor, shift: Tensor) -> Tensor:
-    if shift.shape != x.shape[1:2]:
-        raise ValueError("one summand per channel")
-    return reduced(x + shift[:, None, None])
-
-
-def _scaled(number: int) -> Kernel:
-    return lambda world, x: reduced(x * number)
-
-
-def _identity(world: World, x: Tensor) -> Tensor:
-    return torch.eye(x.shape[-1], dtype=torch.float64)
-
+_PLACES = ((0, 2, "Rows"), (1, 2, "Columns"), (0, 4, "Batch"), (1, 4, "Channels"))
+_EYE = "torch.eye({0}.shape[0], dtype={0}.dtype)[:, :, None, None]"
 
 _OPERATIONS = (
-    Operation("matmul", (2, 2), lambda world, a, b: reduced(a @ b), "torch.matmul({0}, {1})"),
-    Operation("add", (None, None), _pointwise(torch.add), "{0} + {1}", commutative=True),
-    Operation("mul", (None, None), _pointwise(torch.mul), "{0} * {1}", commutative=True),
-    Operation("scale", (None,), _scaled(7), "{factor} * {0}", attributes=(("factor", 7.0),), open=("factor",)),
+    Operation("matmul", (2, 2), kernels.product, "torch.matmul({0}, {1})", word="MatMul"),
+    Operation("add", (None, None), kernels.pointwise(torch.add), "{0} + {1}", commutative=True),
+    Operation("mul", (None, None), kernels.pointwise(torch.mul), "{0} * {1}", commutative=True, word="Product"),
+    Operation("scale", (None,), kernels.scaled(7), "{factor} * {0}", attributes=(("factor", 7.0),), open=("factor",)),
     Operation("relu", (None,), lambda world, x: world.relu(x), "torch.relu({0})"),
-    Operation("transpose", (2,), lambda world, x: x.t(), "{0}.t()"),
-    Operation("concat_0_2", (2, 2), lambda world, a, b: torch.cat([a, b], 0), "torch.cat([{0}, {1}], 0)"),
-    Operation("concat_1_2", (2, 2), lambda world, a, b: torch.cat([a, b], 1), "torch.cat([{0}, {1}], 1)"),
-    Operation("concat_0_4", (4, 4), lambda world, a, b: torch.cat([a, b], 0), "torch.cat([{0}, {1}], 0)"),
-    Operation("concat_1_4", (4, 4), lambda world, a, b: torch.cat([a, b], 1), "torch.cat([{0}, {1}], 1)"),
-    Operation("split_0_2_first", (2,), _split(0, 0), "torch.split({0}, [{sizes}], 0)[0]", attributes=(("sizes", 0),)),
-    Operation("split_0_2_second", (2,), _split(0, 1), "torch.split({0}, [{sizes}], 0)[1]", attributes=(("sizes", 0),)),
-    Operation("split_1_2_first", (2,), _split(1, 0), "torch.split({0}, [{sizes}], 1)[0]", attributes=(("sizes", 1),)),
-    Operation("split_1_2_second", (2,), _split(1, 1), "torch.split({0}, [{sizes}], 1)[1]", attributes=(("sizes", 1),)),
-    Operation("split_0_4_first", (4,), _split(0, 0), "torch.split({0}, [{sizes}], 0)[0]", attributes=(("sizes", 0),)),
-    Operation("split_0_4_second", (4,), _split(0, 1), "torch.split({0}, [{sizes}], 0)[1]", attributes=(("sizes", 0),)),
-    Operation("split_1_4_first", (4,), _split(1, 0), "torch.split({0}, [{sizes}], 1)[0]", attributes=(("sizes", 1),)),
-    Operation("split_1_4_second", (4,), _split(1, 1), "torch.split({0}, [{sizes}], 1)[1]", attributes=(("sizes", 1),)),
-    _convolution_operation("conv_3", kernel=3, padding=1, groups=1),
-    _convolution_operation("conv_1", kernel=1, padding=0, groups=1),
-    _convolution_operation("conv_3_grouped", kernel=3, padding=1, groups=2),
-    Operation("average_pool", (4,), _average, "F.avg_pool2d({0}, 3, 1, 1)", activation=0),
-    Operation("max_pool", (4,), lambda world, x: world.largest_of_window(x, 3, 1, 1), "F.max_pool2d({0}, 3, 1, 1)", activation=0),
-    Operation("identity", (2,), _identity, "torch.eye({0}.shape[-1])"),
-    Operation("ones", (None,), lambda world, x: torch.ones_like(x), "torch.ones_like({0})"),
-    Operation("zeros", (None,), lambda world, x: torch.zeros_like(x), "torch.zeros_like({0})"),
-    Operation("norm", (4, 1, 1), _normalise, "{0} * {1}[:, None, None] + {2}[:, None, None]"),
-    Operation("enlarge", (4,), _enlarge, "F.pad({0}, (1, 1, 1, 1))"),
-    Operation("scalerows", (4, 1), _scale_rows, "{0} * {1}[:, None, None, None]"),
-    Operation("addchannel", (4, 1), _add_channel, "{0} + {1}[:, None, None]"),
-    Operation("sigmoid", (None,), _named("sigmoid"), "torch.sigmoid({0})"),
-    Operation("tanh", (None,), _named("tanh"), "torch.tanh({0})"),
-    Operation("exp", (None,), _named("exp"), "torch.exp({0})"),
+    Operation("transpose", (2,), lambda world, x: x.mT, "{0}.mT"),
+    *(_concat(axis, rank, word) for axis, rank, word in _PLACES),
+    *(_split(axis, rank, part, word) for axis, rank, word in _PLACES for part in (0, 1)),
+    _convolution("conv_3", "Convolution", 3, 1),
+    _convolution("conv_1", "PointConvolution", 1, 0),
+    _convolution("conv_3_grouped", "GroupedConvolution", 3, 1, 2),
+    _pool("average_pool", kernels.average, "avg_pool2d", "AveragePool"),
+    _pool("max_pool", kernels.largest, "max_pool2d", "MaxPool"),
+    Operation("identity", (2,), kernels.identity, "torch.eye({0}.shape[-1], dtype={0}.dtype)", constant=True),
+    Operation("ones", (None,), lambda world, x: torch.ones_like(x), "torch.ones_like({0})", constant=True),
+    Operation("zeros", (None,), lambda world, x: torch.zeros_like(x), "torch.zeros_like({0})", constant=True),
+    Operation("centre", (4,), kernels.identity_kernel, f"F.pad({_EYE}, (1, 1, 1, 1))", constant=True, word="IdentityKernel"),
+    Operation("mean", (4,), kernels.averaging_kernel, f"{_EYE} * torch.ones_like({{0}}) / 9", constant=True, word="AveragingKernel"),
+    _convolution("depthwise", "DepthwiseConvolution", 3, 1, None),
+    _convolution("biased_3", "BiasedConvolution", 3, 1, bias=True),
+    _convolution("biased_1", "BiasedPointConvolution", 1, 0, bias=True),
+    Operation("norm", (4, 1, 1), kernels.normalise, "{0} * {1}[:, None, None] + {2}[:, None, None]", weights=(1, 2)),
+    Operation("enlarge", (4,), kernels.enlarge, "F.pad({0}, (1, 1, 1, 1))"),
+    Operation("scalerows", (4, 1), kernels.scale_rows, "{0} * {1}[:, None, None, None]", word="ScaledRows"),
+    Operation("addchannel", (4, 1), kernels.add_channel, "{0} + {1}[:, None, None]", word="ChannelSum"),
+    Operation("batchnorm", (4, 1, 1, 1, 1), kernels.batch_norm, "F.batch_norm({0}, {1}, {2}, {3}, {4}, False, 0.1, {eps})",
+              attributes=(("eps", 1e-5),), open=("eps",), word="BatchNorm", weights=(1, 2, 3, 4), inputs=".erst"),
+    Operation("batchnorm_factor", (1, 1), kernels.norm_factor, "{0} * torch.rsqrt({1} + {eps})",
+              attributes=(("eps", 1e-5),), open=("eps",), word="NormFactor", inputs="sr"),
+    Operation("batchnorm_shift", (1, 1, 1), kernels.norm_shift, "{0} - {1} * {2}", word="NormShift", inputs="te."),
+    Operation("sigmoid", (None,), kernels.named("sigmoid"), "torch.sigmoid({0})"),
+    Operation("tanh", (None,), kernels.named("tanh"), "torch.tanh({0})"),
+    Operation("exp", (None,), kernels.named("exp"), "torch.exp({0})"),
 )  # fmt: skip
 
 OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _OPERATIONS}
 """Every operation by name."""
 
-DEFAULT = ("matmul", "conv", "add", "mul", "scale", "relu", "transpose", "concat", "split", "average", "max", "identity", "ones", "zeros")
-"""The families that take part unless others are named."""
+DEFAULT = ("matmul", "conv", "add", "mul", "scale", "relu", "transpose", "concat", "split", "average", "max", "identity", "ones", "zeros",
+           "centre", "mean")  # fmt: skip
+"""The families that take part unless others are named: eleven, and constants (identities, ones, zeros, averaging kernel)."""
 
 
 def chosen(families: Iterable[str]) -> list[Operation]:
@@ -182,17 +152,43 @@ class Source:
     name: str
     shape: Callable[[World], tuple[int, ...]]
     weight: bool = False
-    annotation: str = ""
 
 
-def sources(activations: int = 3, weights: int = 2, *, channelwise: bool = False) -> list[Source]:
-    """The inputs: matrices `m`, images `x`, kernels `w` (3x3), `v` (1x1), `g` (grouped), and channel vectors `s` where wanted."""
-    found = [Source(f"m{i}", lambda world: (world.matrix, world.matrix)) for i in range(activations)]
-    found += [Source(f"x{i}", lambda world: (world.samples, world.channels, world.height, world.width)) for i in range(activations)]
-    for i in range(weights):
-        found.append(Source(f"w{i}", lambda world: (world.channels, world.channels, 3, 3), weight=True))
-        found.append(Source(f"v{i}", lambda world: (world.channels, world.channels, 1, 1), weight=True))
-        found.append(Source(f"g{i}", lambda world: (world.channels, world.channels // 2, 3, 3), weight=True))
-        if channelwise:
-            found.append(Source(f"s{i}", lambda world: (world.channels,), weight=True))
-    return found
+_SORTS = (
+    Source("m", lambda world: (world.matrix, world.matrix)),
+    Source("x", lambda world: (world.samples, world.channels, world.height, world.width)),
+    Source("w", lambda world: (world.channels, world.channels, 3, 3), weight=True),
+    Source("v", lambda world: (world.channels, world.channels, 1, 1), weight=True),
+    Source("g", lambda world: (world.channels, world.channels // 2, 3, 3), weight=True),
+    Source("d", lambda world: (world.channels, 1, 3, 3), weight=True),
+    *(Source(sort, lambda world: (world.channels,), weight=True) for sort in "serbt"),
+)
+SORTS: dict[str, Source] = {sort.name: sort for sort in _SORTS}
+"""Every sort of input: matrices `m`, images `x`, kernels `w` (3x3), `v` (1x1), `g` (two groups), `d` (one channel each), channel
+vectors `s` (factors), `e` (means), `r` (variances), `b` and `t` (shifts)."""
+
+
+def sources(activations: int = 4, weights: int = 2, sorts: Iterable[str] = "mxwvg") -> list[Source]:
+    """So many inputs of each of the sorts."""
+    chosen_sorts = [SORTS[sort] for sort in sorts]
+    return [replace(s, name=f"{s.name}{i}") for s in chosen_sorts for i in range(weights if s.weight else activations)]
+
+
+def sorts_for(operations: Sequence[Operation]) -> str:
+    """The sorts of input that the operations read: matrices where an operation wants rank 2, or none wants another rank."""
+    names = {operation.name for operation in operations}
+    ranks = {rank for operation in operations for rank in operation.ranks if rank is not None}
+    found = "m" if 2 in ranks or not ranks else ""
+    if 4 in ranks:
+        found += "x"
+    if names & {"conv_3", "biased_3", "centre", "mean"}:
+        found += "w"
+    if names & {"conv_1", "biased_1", "enlarge"}:
+        found += "v"
+    if "conv_3_grouped" in names:
+        found += "g"
+    if "depthwise" in names:
+        found += "d"
+    if names & {"norm", "scalerows", "addchannel", "batchnorm"}:
+        found += "s"
+    return found + ("ert" if "batchnorm" in names else "") + ("b" if names & {"biased_3", "biased_1"} else "")

@@ -34,13 +34,16 @@ class World:
     height: int
     width: int
     samples: int = 1
+    below_zero: float = 0.5
+    """The share of residues that come before 0 in the order. Where it is large, relu changes even the largest of a window."""
     _generator: torch.Generator = field(init=False, repr=False)
     _slope: int = field(init=False, repr=False)
     _shift: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._generator = torch.Generator().manual_seed(self.seed)
-        self._slope, self._shift = torch.randint(1, PRIME, (2,), generator=self._generator).tolist()
+        self._slope = int(torch.randint(1, PRIME, (), generator=self._generator))
+        self._shift = int(self.below_zero * PRIME)
 
     def draw(self, shape: tuple[int, ...]) -> Tensor:
         """A tensor of uniform residues."""
@@ -89,5 +92,5 @@ def digest(tensors: list[Tensor | None]) -> bytes | None:
     return state.digest()
 
 
-WORLDS = (World(1, 4, 4, 5, 4), World(2, 3, 2, 4, 6))
-"""Two draws of sizes; sizes that must not coincide differ in one of them."""
+WORLDS = (World(1, 4, 4, 5, 4, 2), World(2, 3, 2, 4, 6, 3, below_zero=0.87))
+"""Two draws of sizes; sizes that must not coincide differ in one of them, and so does the place of 0."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 import torch
 
+from rewrites.generator.classes import ClassIndex
 from rewrites.generator.derivation import derivable
-from rewrites.generator.discovery import Discovery, Judgement
-from rewrites.generator.enumeration import ClassIndex, Enumeration
-from rewrites.generator.generalisation import Candidate, generalisations, rule_from_text, rule_of
-from rewrites.generator.terms import TermBank
-from rewrites.generator.vocabulary import chosen, sources
+from rewrites.generator.discovery import Discovery
+from rewrites.generator.enumeration import Enumeration
+from rewrites.generator.evaluation import equal_values
+from rewrites.generator.generalisation import Candidate, rule_from_text
+from rewrites.generator.judging import Court, Judgement, Judgements
+from rewrites.generator.stacks import Inputs, fingerprints, uses_first
+from rewrites.generator.terms import Term, TermBank
+from rewrites.generator.variants import variants
+from rewrites.generator.vocabulary import OPERATIONS, SORTS, chosen, sources
 from rewrites.generator.world import PRIME, WORLDS
 from verifier.verdict import Status
 from verifier.verify import verify
@@ -51,7 +57,7 @@ def test_functions_are_consistent_and_differ() -> None:
 
 
 def test_association_is_found_and_commutation_of_matrices_is_not() -> None:
-    enumeration = Enumeration(chosen(["matmul"]), sources(3, 0))
+    enumeration = Enumeration(chosen(["matmul"]), sources(3, 0, "m"))
     enumeration.level()
     enumeration.level()
     found = {str(right): str(left) for left, right in enumeration.equations.values()}
@@ -60,12 +66,114 @@ def test_association_is_found_and_commutation_of_matrices_is_not() -> None:
     assert [growth.operations for growth in enumeration.growth] == [1, 2]
 
 
+def terms_of_size(families: list[str], level: int) -> set[str]:
+    """Every term of so many operations over the families and two matrices, made one by one."""
+    operations = chosen(families)
+    bank = TermBank()
+    terms = [bank.input(name) for name in ("m0", "m1")]
+    known = {str(term): term for term in terms}
+    for _ in range(level):
+        for operation in operations:
+            for children in itertools.product(list(known.values()), repeat=len(operation.ranks)):
+                if operation.commutative and children[0].number > children[1].number:
+                    continue
+                made = bank.apply(operation.name, *children)
+                if made.size <= level:
+                    known.setdefault(str(made), made)
+    return {text for text, term in known.items() if term.size == level}
+
+
+def test_every_term_is_equal_to_a_representative() -> None:
+    families = ["matmul", "add", "transpose"]
+    enumeration = Enumeration(chosen(families), sources(2, 0, "m"))
+    for _ in range(2):
+        enumeration.level()
+    represented = [term for stack in enumeration.stacks.values() for term in stack.terms]
+    assert len({str(term) for term in represented}) == len(represented)
+    for text in terms_of_size(families, 2):
+        assert any(equal_values(read(text), term) for term in represented), text
+
+
+def read(text: str) -> Term:
+    """The term that prints so."""
+    bank = TermBank()
+
+    def parsed(text: str) -> Term:
+        name, bracket, rest = text.partition("(")
+        if not bracket:
+            return bank.input(text)
+        parts, depth = [""], 0
+        for letter in rest[:-1]:
+            depth += (letter == "(") - (letter == ")")
+            if letter == "," and not depth:
+                parts.append("")
+            else:
+                parts[-1] += letter
+        return bank.apply(name, *(parsed(part.strip()) for part in parts))
+
+    return parsed(text)
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_a_stack_is_computed_as_each_term_alone(name: str) -> None:
+    operation = OPERATIONS[name]
+    for world in WORLDS:
+        for shapes in itertools.product([sort.shape(world) for sort in SORTS.values()], repeat=len(operation.ranks)):
+            if any(rank is not None and rank != len(shape) for rank, shape in zip(operation.ranks, shapes, strict=True)):
+                continue
+            operands = [torch.stack([world.draw(shape) for _ in range(3)]) for shape in shapes]
+            try:
+                stacked = operation.kernel(world, *operands)
+            except (ValueError, RuntimeError):
+                continue
+            for i in range(3):
+                assert torch.equal(stacked[i : i + 1], operation.kernel(world, *(operand[i : i + 1] for operand in operands)))
+            assert bool(((stacked >= 0) & (stacked < PRIME) & (stacked == stacked.round())).all())
+
+
+def test_fingerprints_tell_values_and_shapes_apart() -> None:
+    values = [torch.randint(0, PRIME, (500, 2, 3)).to(torch.float64) for _ in WORLDS]
+    shapes = ((2, 3),) * len(WORLDS)
+    keys = fingerprints(values, shapes, 0)
+    assert len(set(keys.tolist())) == 500
+    assert keys.tolist() == fingerprints(values, shapes, 0).tolist()
+    flipped = fingerprints([value.reshape(500, 3, 2) for value in values], ((3, 2),) * len(WORLDS), 0)
+    assert not set(keys.tolist()) & set(flipped.tolist())
+    values[1][7, 1, 2] += 1
+    assert (fingerprints(values, shapes, 0) != keys).nonzero()[0].tolist() == [7]
+
+
+def test_inputs_are_used_in_order() -> None:
+    bits = Inputs(["m0", "m1", "m2", "x0", "x1"]).bit
+    assert uses_first(bits["m0"] | bits["m1"] | bits["x0"])
+    assert not uses_first(bits["m0"] | bits["m2"])
+    assert not uses_first(bits["m0"] | bits["x1"])
+    with pytest.raises(ValueError, match="at most seven of each of at most eight sorts, got m0, m7"):
+        Inputs(["m0", "m7"])
+
+
 def test_classes_beyond_the_limit_go_to_disk_and_are_found_again() -> None:
     index = ClassIndex(limit=2)
-    keys = [bytes([i]) * 16 for i in range(5)]
-    assert [index.setdefault(key, number) for number, key in enumerate(keys)] == list(range(5))
-    assert [index.setdefault(key, 99) for key in keys] == list(range(5))
-    assert len(index) == 5
+    keys = [(-1) ** i * 2**62 + i for i in range(5)]
+    numbers = [i << 80 for i in range(5)]
+    assert [index.setdefault(key, number) for key, number in zip(keys, numbers, strict=True)] == numbers
+    assert [index.setdefault(key, 99) for key in keys] == numbers
+    assert (len(index), index.spilled) == (5, 3)
+
+
+def test_classes_on_disk_change_nothing() -> None:
+    runs = [Enumeration(chosen(["matmul", "add"]), sources(2, 0, "m"), index=ClassIndex(limit)) for limit in (3, 10**6)]
+    for run in runs:
+        run.level()
+        run.level(last=True)
+    assert runs[0].index.spilled > 0
+    assert runs[0].equations.keys() == runs[1].equations.keys()
+
+
+def test_enumeration_stops_with_a_sentence_where_memory_is_used_up() -> None:
+    findings = Discovery(chosen(["matmul", "add"]), sources(2, 0, "m"), judge, 2, most_memory=1).run()
+    assert "of memory are used" in findings.stopped
+    assert len(findings.growth) == 1
 
 
 def test_special_cases_are_derived_from_the_law() -> None:
@@ -89,20 +197,53 @@ def test_a_law_for_parts_of_one_size_says_nothing_of_others() -> None:
     assert not derivable(unequal, [law])
 
 
+def judged(left: str, right: str) -> tuple[Candidate, object, object]:
+    """A candidate, what the court says of it at its most general, and with conditions."""
+    candidate, court = Candidate((read(left),), (read(right),)), Court(judge, Judgements())
+    return candidate, *court.general([candidate], {}), *court.conditional([candidate], {})
+
+
 def test_a_convolution_law_gets_its_condition_on_groups() -> None:
-    bank = TermBank()
-    x, v, w = bank.input("x0"), bank.input("v0"), bank.input("v1")
-    left = bank.apply("conv_1", x, bank.apply("concat_0_4", v, w))
-    right = bank.apply("concat_1_4", bank.apply("conv_1", x, v), bank.apply("conv_1", x, w))
-    candidate = Candidate((right,), (left,))
-    by_name = {source.name: source for source in sources()}
-    verdicts = {}
-    for attributes, fixed in generalisations(candidate):
-        found = rule_of(candidate, by_name, "ConcatOfConvolutions", attributes, fixed)
-        verdicts[found.conditions] = judge(found.name, found.text).status
-    assert verdicts[()] == "REFUTED"
-    assert verdicts[("groups is 1",)] == "PROVED"
-    assert verdicts[("stride is 1",)] == "REFUTED"
+    whole, parts = "conv_1(x0, concat_0_4(v0, v1))", "concat_1_4(conv_1(x0, v0), conv_1(x0, v1))"
+    _, (_, general), (found, conditional) = judged(parts, whole)
+    assert general.status == "REFUTED"
+    assert conditional.status == "PROVED"
+    assert found.conditions == ("groups is 1",)
+
+
+def test_attributes_that_do_not_matter_are_variables_and_padding_is_told_from_padding() -> None:
+    _, _, (found, judgement) = judged("conv_1(x0, v0)", "conv_3(x0, enlarge(v0))")
+    assert judgement.holds
+    assert found.conditions == ("dilation is 1",)
+    assert "stride, padding + 1, dilation, groups" in found.text
+
+
+def test_an_open_law_speaks_of_every_convolution() -> None:
+    candidate, (found, judgement), _ = judged("conv_3(add(x0, x1), w0)", "add(conv_3(x0, w0), conv_3(x1, w0))")
+    assert judgement.holds
+    assert "groups*c" in found.text
+    others = {str(left) for left, _ in variants(candidate, found, TermBank())}
+    assert others == {"conv_1(add(x0, x1), v0)", "conv_3_grouped(add(x0, x1), g0)"}
+
+
+def test_a_law_of_matrices_is_written_for_any_batch() -> None:
+    _, (found, judgement), _ = judged("matmul(add(m0, m1), m2)", "add(matmul(m0, m2), matmul(m1, m2))")
+    assert judgement.holds
+    assert '"*batch m k"' in found.text
+
+
+def test_relu_after_a_maximum_is_not_lost() -> None:
+    left, right = read("max_pool(relu(x0))"), read("relu(max_pool(x0))")
+    assert equal_values(left, right)
+    assert not equal_values(left, read("max_pool(x0)"))
+
+
+def test_the_pieces_of_the_residual_fusion_are_equal_in_every_world() -> None:
+    fold = "addchannel(conv_3(x0, scalerows(w0, batchnorm_factor(s0, r0))), batchnorm_shift(t0, e0, batchnorm_factor(s0, r0)))"
+    assert equal_values(read("batchnorm(conv_3(x0, w0), e0, r0, s0, t0)"), read(fold))
+    assert equal_values(read("conv_1(x0, v0)"), read("conv_3(x0, enlarge(v0))"))
+    assert equal_values(read("add(conv_3(x0, w0), x0)"), read("conv_3(x0, add(w0, centre(w0)))"))
+    assert equal_values(read("conv_3(x0, mean(w0))"), read("average_pool(x0)"))
 
 
 def test_a_run_keeps_the_laws_counts_the_rest_and_resumes(tmp_path: Path) -> None:
@@ -112,15 +253,15 @@ def test_a_run_keeps_the_laws_counts_the_rest_and_resumes(tmp_path: Path) -> Non
         calls.append(name)
         return judge(name, text)
 
-    state = tmp_path / "state.json"
-    first = Discovery(chosen(["matmul", "add", "transpose"]), sources(3, 0), counted, 2, state=state).run()
+    state = tmp_path / "state.sqlite"
+    first = Discovery(chosen(["matmul", "add", "transpose"]), sources(3, 0, "m"), counted, 2, state=state).run()
     laws = {kept.rule.statement() for kept, _ in first.kept}
     assert "transpose(transpose(m0)) = m0." in laws
     assert "matmul(matmul(m0, m1), m2) = matmul(m0, matmul(m1, m2))." in laws
     assert first.derived > 0
     assert first.raw == first.derived + len(first.kept) + first.superseded + sum(first.wrong.values()) + first.pending
     asked = len(calls)
-    second = Discovery(chosen(["matmul", "add", "transpose"]), sources(3, 0), counted, 2, state=state).run()
+    second = Discovery(chosen(["matmul", "add", "transpose"]), sources(3, 0, "m"), counted, 2, state=state).run()
     assert len(calls) == asked, "judgements are kept"
     assert second.source() == first.source()
     compile(first.source(), "found.py", "exec")

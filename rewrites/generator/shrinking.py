@@ -1,0 +1,133 @@
+"""From thousands of equations to a few laws: what kept laws derive is dropped, the rest is judged, smallest and most general first.
+
+All candidates' terms stand in one e-graph, which every kept law saturates, so that whatever it derives is known at once
+(Nandi et al. 2021). A law that holds under conditions derives less than it seems (of attributes at one value only). Therefore candidates
+are first judged at their most general, and only what holds so derives; what does not is set aside and judged with conditions when
+nothing else is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rewrites.generator.derivation import EGraph, derivable, saturate
+from rewrites.generator.enumeration import Equation
+from rewrites.generator.generalisation import Candidate, Discovered
+from rewrites.generator.judging import Court, Judged, Judgement
+from rewrites.generator.terms import Term, TermBank
+from rewrites.generator.variants import variants
+from rewrites.generator.vocabulary import OPERATIONS
+
+_BATCH = 16
+_GROWTH = 1.25
+"""All kept laws are applied to all terms again when there are so many times more of them; a new law is applied at once."""
+
+
+@dataclass
+class Shrinking:
+    """One pass after the other over the candidates; `kept`, `derived`, `rejected` are what came out so far.
+
+    `rounds` is how often kept laws are applied one after the other when a candidate is derived.
+    """
+
+    candidates: Sequence[Candidate]
+    court: Court
+    bank: TermBank
+    rounds: int = 2
+    report: Callable[[str, int, int], None] = lambda what, done, total: None
+    kept: list[tuple[Candidate, Discovered, Judgement]] = field(default_factory=list)
+    rejected: list[tuple[Candidate, Judgement]] = field(default_factory=list)
+    derived: int = 0
+    pending: int = 0
+    equations: list[Equation] = field(default_factory=list)
+    _aside: list[int] = field(default_factory=list)
+    _graph: EGraph = field(default_factory=EGraph)
+    _ends: list[list[tuple[int, int]]] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Both passes."""
+        self._ends = [[(self._graph.add(a), self._graph.add(b)) for a, b in candidate.equations] for candidate in self.candidates]
+        self._pass(list(range(len(self.candidates))), conditional=False)
+        aside, self._aside = self._aside, []
+        self._pass(aside, conditional=True)
+
+    def _pass(self, remaining: list[int], *, conditional: bool) -> None:
+        saturated = len(self.equations)
+        while remaining:
+            self.pending = len(remaining) + len(self._aside)
+            self.report("laws" if not conditional else "laws with conditions", len(self.candidates) - self.pending, len(self.candidates))
+            if len(self.equations) > _GROWTH * saturated:
+                saturated = len(self.equations)
+                saturate(self._graph, self.equations, 1)
+                remaining = self._underived(remaining)
+            batch = self._batch(remaining)
+            chosen = [self.candidates[i] for i in batch]
+            names = {found.name: found for _, found, _ in self.kept}
+            results = self.court.conditional(chosen, names) if conditional else self.court.general(chosen, names)
+            for index, result in zip(batch, results, strict=True):
+                self._settle(index, result, conditional=conditional)
+            done = set(batch)
+            remaining = self._underived([index for index in remaining if index not in done])
+        self.pending = len(self._aside)
+
+    def _settle(self, index: int, result: Judged, *, conditional: bool) -> None:
+        candidate, (found, judgement) = self.candidates[index], result
+        if self._is_derived(index):
+            self.derived += 1
+        elif found is not None and judgement.holds:
+            self.kept.append((candidate, found, judgement))
+            equations = [*candidate.equations, *variants(candidate, found, self.bank)]
+            self.equations += equations
+            saturate(self._graph, equations, self.rounds)
+        elif conditional or judgement.status == "TRIVIAL":
+            self.rejected.append((candidate, judgement))
+        else:
+            self._aside.append(index)
+
+    def _is_derived(self, index: int) -> bool:
+        return all(self._graph.find(a) == self._graph.find(b) for a, b in self._ends[index])
+
+    def _underived(self, indices: list[int]) -> list[int]:
+        left = [index for index in indices if not self._is_derived(index)]
+        self.derived += len(indices) - len(left)
+        return left
+
+    def _batch(self, remaining: list[int]) -> list[int]:
+        """The next candidates to judge: of one size, of different operations, so that few derive each other; none that is derived."""
+        batch: list[int] = []
+        kinds: set[tuple[str, str]] = set()
+        derived: set[int] = set()
+        size = self.candidates[remaining[0]].size if remaining else (0, 0)
+        for index in remaining:
+            candidate = self.candidates[index]
+            if candidate.size != size or len(batch) == _BATCH:
+                break
+            kind = _family(candidate.left[0]), _family(candidate.right[0])
+            if kind in kinds:
+                continue
+            if all(derivable(equation, self.equations, self.rounds) for equation in candidate.equations):
+                derived.add(index)
+                continue
+            kinds.add(kind)
+            batch.append(index)
+        remaining[:] = [index for index in remaining if index not in derived]
+        self.derived += len(derived)
+        return batch
+
+    def supersede(self) -> int:
+        """Drop kept rules that the other kept ones derive: special cases that were met before the general law; how many."""
+        standing = dict(enumerate(self.kept))
+        own = {index: [*candidate.equations, *variants(candidate, found, self.bank)] for index, (candidate, found, _) in standing.items()}
+        for index in sorted(standing, key=lambda i: (len(self.kept[i][1].conditions) == 0, len(self.kept[i][0].inputs))):
+            others = [equation for i in standing if i != index for equation in own[i]]
+            if all(derivable(equation, others, self.rounds) for equation in self.kept[index][0].equations):
+                del standing[index]
+        dropped = len(self.kept) - len(standing)
+        self.kept = list(standing.values())
+        self.equations = [equation for index in standing for equation in own[index]]
+        return dropped
+
+
+def _family(term: Term) -> str:
+    return term.operation if term.is_input else OPERATIONS[term.operation].family
