@@ -65,7 +65,7 @@ class Recording(TorchFunctionMode):
             if not isinstance(example, torch.Tensor):
                 return example
             example, kwargs = example.to("meta"), {**kwargs, "device": self.device}
-        if isinstance(example, bool) and function in _DTYPE_QUESTIONS:
+        if isinstance(example, torch.dtype) or (isinstance(example, bool) and function in _DTYPE_QUESTIONS):
             return example
         node = self.create(function, self.nodes(args), self.nodes(kwargs))
         return self.wrap(node, example)

@@ -199,8 +199,11 @@ class Index(Lookup):
         return go(())
 
     def run(self, *tensors: Any) -> Any:
+        import torch
+
         x, *positions = tensors
-        return x[(*(slice(None),) * self.first, *positions)]
+        # Python's brackets would read a position without axes as a number.
+        return torch.ops.aten.index.Tensor(x, [*[None] * self.first, *positions])
 
     @classmethod
     def bind(cls, input: Any, indices: Any) -> Bound:
