@@ -1,0 +1,103 @@
+"""`rewright fuzz`: rules, operators and the optimiser on random input, on a time budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rewright.cli.app import app
+from rewright.cli.console import BadInput, Exit, bad_input, messages, output, progress, write
+from rewright.files import json_text
+
+if TYPE_CHECKING:
+    from rewright.fuzzing.campaign import Campaign
+    from rewright.fuzzing.finding import Subject
+
+
+@app.command()
+def fuzz(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE...",
+            show_default=False,
+            help="Python files with rules; the library, the operators and the optimiser if none is given. Files are code and run as you.",
+        ),
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=1.0, help="The time budget.")] = 60.0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides what is tried, and in which order.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")] = None,
+    exit_first: Annotated[bool, typer.Option("-x", "--exit-first", help="Stop at the first finding.")] = False,
+    most_tasks: Annotated[int | None, typer.Option("--tasks", min=1, help="Stop after so many tasks, whatever the time.")] = None,
+    repro: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a script for each finding that shows it again.")] = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="F", help="Write a Markdown page: what was tried, which rules were applied.")
+    ] = None,
+    json: Annotated[str | None, typer.Option(metavar="F", help="Write the run as JSON; - is standard output.")] = None,
+    junit: Annotated[str | None, typer.Option(metavar="F", help="Write a JUnit report.")] = None,
+    github: Annotated[bool, typer.Option("--github", help="Print annotations for GitHub.")] = False,
+) -> int:
+    """Fuzz rules, operators and the whole optimiser; what fails is made small, told apart by cause, and tried first the next time."""
+    from rewright.fuzzing import reporting
+
+    subjects = _subjects(files or [])
+    campaign = _run(subjects, seconds, seed, jobs, cluster, exit_first, most_tasks)
+    scripts = {}
+    if repro is not None:
+        try:
+            scripts = reporting.write_scripts(campaign, repro)
+        except OSError as error:
+            raise BadInput(f"{repro}: cannot be written: {error.strerror or error}") from error
+    known = sorted({subject.name for subject in subjects if subject.kind == "firing"})
+    if json is not None:
+        write(json, json_text(reporting.as_dict(campaign, known)))
+    if junit is not None:
+        write(junit, reporting.junit_of(campaign))
+    if report is not None:
+        write(report, reporting.markdown_of(campaign, known))
+    console = messages() if "-" in (json, junit, report) else output()
+    for position, finding in enumerate(campaign.findings):
+        console.rule(style="red")
+        console.print(reporting.text_of(finding, campaign.again[finding.cause], scripts.get(position)), soft_wrap=True)
+    if campaign.findings:
+        console.rule(style="red")
+    console.print(reporting.summary(campaign))
+    if github:
+        for line in reporting.github_of(campaign):
+            print(line)
+    return Exit.REFUTED if campaign.findings else Exit.HOLDS if campaign.tasks else Exit.UNDECIDED
+
+
+def _subjects(files: Sequence[str]) -> list[Subject]:
+    from rewright.fuzzing.campaign import file_subjects, library_subjects
+    from rewrites.load import RuleFileError
+
+    with bad_input(RuleFileError):
+        return file_subjects(files) if files else library_subjects()
+
+
+def _run(
+    subjects: Sequence[Subject], seconds: float, seed: int, jobs: int, cluster: str | None, exit_first: bool, most_tasks: int | None
+) -> Campaign:
+    from graphs.database import cache_folder
+    from rewright.executors import ClusterError, executor, workers
+    from rewright.fuzzing.campaign import run
+    from rewright.fuzzing.exploring import database_folder
+
+    with bad_input(ClusterError), progress() as bar:
+        task = bar.add_task("fuzzing", total=None)
+
+        def tell(campaign: Campaign, outcome: object, new: object) -> None:
+            found = len(campaign.findings)
+            bar.update(task, completed=campaign.tasks, description=f"fuzzing, {sum(campaign.examples.values())} examples, {found} findings")
+
+        jobs = workers(cluster) if cluster is not None else jobs
+        with executor(jobs, cluster) as where:
+            return run(
+                subjects, seconds, seed, database=database_folder(cache_folder()), executor=where, jobs=jobs, first_only=exit_first,
+                most_tasks=most_tasks, tell=tell,
+            )  # fmt: skip

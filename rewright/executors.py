@@ -1,0 +1,66 @@
+"""Where many tasks run: here, in local processes, or on a Dask cluster. Everything takes a `concurrent.futures.Executor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot be used; the message says which address and why."""
+
+
+@contextmanager
+def executor(jobs: int = 1, cluster: str | None = None) -> Iterator[Executor | None]:
+    """Local processes, so many; the workers of the Dask cluster whose scheduler has this address; None for one process, this one.
+
+    Workers of a cluster need this distribution, and rule files under the same paths.
+    Raises: ClusterError.
+    """
+    if cluster is not None:
+        with _cluster(cluster) as found:
+            yield found
+        return
+    if jobs == 1:
+        yield None
+        return
+    import multiprocessing
+
+    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_one_thread)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _cluster(address: str) -> Iterator[Executor]:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ClusterError("--cluster: the extra `cluster` must be installed (pip install 'rewright[cluster]')") from error
+    try:
+        client = Client(address, timeout="10s", set_as_default=False)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"{address}: no Dask scheduler answers there: {error}") from error
+    with client:
+        yield client.get_executor(pure=False, retries=3)  # type: ignore[no-untyped-call]
+
+
+def workers(cluster: str) -> int:
+    """How many tasks the cluster runs at a time.
+
+    Raises: ClusterError.
+    """
+    with _cluster(cluster) as found:
+        return max(1, sum(found._client.ncores().values()))  # type: ignore[attr-defined]
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+__all__ = ["ClusterError", "executor", "workers"]

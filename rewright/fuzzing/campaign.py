@@ -1,0 +1,231 @@
+"""Fuzzing on a time budget: subjects take turns in an order that the seed decides; kept examples of earlier findings go first.
+
+The order of tasks, and what each of them tries, follow from the seed alone; the budget decides where they stop. Tasks run here, or in
+the processes of an executor; their outcomes are taken in the order of the tasks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from rewright.fuzzing.finding import Finding, Outcome, Problem, Subject
+
+TASK_SECONDS = 90.0
+"""A task that takes longer is a finding: something does not end."""
+GRACE = 2.0
+"""Seconds after the budget in which running tasks may still answer."""
+OPERATORS_PER_TURN = 20
+"""Operators are quick; a round of all of them takes about ten turns."""
+IN_FLIGHT = 3
+"""Tasks given out for each process."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Fresh examples of one subject; with `replay`, those kept from earlier findings."""
+
+    number: int
+    subject: Subject
+    examples: int
+    replay: bool = False
+
+
+@dataclass
+class Campaign:
+    """One run: what was tried, what was found (one finding for each cause), and how often each rule was applied."""
+
+    seed: int
+    findings: list[Finding] = field(default_factory=list)
+    again: Counter[str] = field(default_factory=Counter)
+    examples: Counter[str] = field(default_factory=Counter)
+    subjects: dict[str, set[str]] = field(default_factory=dict)
+    fired: Counter[str] = field(default_factory=Counter)
+    unsuitable: int = 0
+    tasks: int = 0
+    seconds: float = 0.0
+    lost: int = 0
+    """Tasks whose process died, or that were under way when the time was up."""
+
+    def take(self, outcome: Outcome, started: float) -> list[Finding]:
+        """Note what a task did; its findings with a cause that is new."""
+        kind = outcome.subject.kind
+        self.tasks += 1
+        self.examples[kind] += outcome.examples
+        self.subjects.setdefault(kind, set()).add(outcome.subject.name)
+        self.fired.update(outcome.fired)
+        self.unsuitable += outcome.unsuitable
+        new = []
+        for finding in outcome.findings:
+            self.again[finding.cause] += 1
+            if self.again[finding.cause] == 1:
+                self.findings.append(_stamped(finding, time.monotonic() - started))
+                new.append(self.findings[-1])
+        return new
+
+
+def _stamped(finding: Finding, seconds: float) -> Finding:
+    from dataclasses import replace
+
+    return replace(finding, seconds=seconds)
+
+
+def library_subjects() -> list[Subject]:
+    """Everything this distribution has: operators, rules (tests, proofs, firing), families of models, rules within models."""
+    from rewright.certification import usable_rules
+    from rewright.fuzzing.families import FAMILIES
+    from rewright.fuzzing.operators import names
+
+    found = [Subject("operator", name) for name in names()]
+    for rule in usable_rules():
+        found += [Subject(kind, rule.__name__) for kind in ("rule", "proof", "firing", "walk")]
+    return [*found, *(Subject("model", name) for name in FAMILIES)]
+
+
+def file_subjects(files: Sequence[str]) -> list[Subject]:
+    """The rules of files: their tests, proofs, firing, and models around them.
+
+    Raises: RuleFileError for a file that cannot be used.
+    """
+    from rewrites.load import load_rules
+
+    found = []
+    for file in files:
+        for rule in load_rules(file):
+            found += [Subject(kind, rule.__name__, file) for kind in ("rule", "proof", "firing", "walk")]
+    return found
+
+
+def order(subjects: Sequence[Subject], seed: int) -> Iterator[Task]:
+    """Tasks without end: in each turn some operators, the tests, proof, firing and surroundings of a rule each, and a model.
+
+    Each kind goes through its subjects in a drawn order, and with twice the examples each time round.
+    """
+    chance = random.Random(seed)
+    queues = {kind: _rounds([s for s in subjects if s.kind == kind], chance.randrange(2**32)) for kind in _TURN}
+    kinds = [kind for kind in _TURN_ORDER if any(s.kind == kind for s in subjects)]
+    if not kinds:
+        return
+    number = itertools.count()
+    while True:
+        for kind in kinds:
+            subject, times = next(queues[kind])
+            yield Task(next(number), subject, min(_TURN[kind] << times, _MOST[kind]))
+
+
+_TURN = {"operator": 4, "rule": 1, "proof": 1, "firing": 1, "walk": 2, "model": 2}
+"""Examples of a task, by kind, the first time round."""
+_MOST = {"operator": 40, "rule": 4, "proof": 4, "firing": 4, "walk": 4, "model": 2}
+"""Examples of a task at most."""
+_TURN_ORDER = (
+    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "proof", *["operator"] * (OPERATORS_PER_TURN // 2), "rule", "walk", "firing",
+    "proof", "model",
+)  # fmt: skip
+
+
+def _rounds(subjects: list[Subject], seed: int) -> Iterator[tuple[Subject, int]]:
+    chance = random.Random(seed)
+    for times in itertools.count():
+        for subject in chance.sample(subjects, len(subjects)):
+            yield subject, min(times, 4)
+
+
+def replays(subjects: Sequence[Subject], database: str) -> list[Task]:
+    """A task for each subject of which examples are kept."""
+    from rewright.fuzzing.exploring import kept
+
+    return [Task(-1 - k, s, 0, True) for k, s in enumerate(s for s in subjects if kept(s, database))]
+
+
+def run(
+    subjects: Sequence[Subject],
+    seconds: float,
+    seed: int = 0,
+    *,
+    database: str,
+    executor: Executor | None = None,
+    jobs: int = 1,
+    first_only: bool = False,
+    most_tasks: int | None = None,
+    tell: Callable[[Campaign, Outcome, list[Finding]], None] = lambda campaign, outcome, new: None,
+) -> Campaign:
+    """Fuzz until the time is up (or so many tasks are done, or with `first_only` until something is found).
+
+    database: the folder of kept examples   executor: where tasks run; here without one   tell: hears of each outcome
+    """
+    started = time.monotonic()
+    campaign = Campaign(seed)
+    tasks: Iterator[Task] = itertools.chain(replays(subjects, database), itertools.islice(order(subjects, seed), most_tasks))
+    deadline = started + seconds
+    source = _here(tasks, seed, database, deadline) if executor is None else _there(tasks, seed, database, deadline, executor, jobs)
+    for outcome in source:
+        if outcome is None:
+            campaign.lost += 1
+            continue
+        new = campaign.take(outcome, started)
+        tell(campaign, outcome, new)
+        if new and first_only:
+            break
+    campaign.seconds = time.monotonic() - started
+    return campaign
+
+
+def _here(tasks: Iterator[Task], seed: int, database: str, deadline: float) -> Iterator[Outcome | None]:
+    for task in tasks:
+        if time.monotonic() >= deadline:
+            return
+        yield attempt(task, seed, database, deadline - time.monotonic() + GRACE)
+
+
+def _there(tasks: Iterator[Task], seed: int, database: str, deadline: float, executor: Executor, jobs: int) -> Iterator[Outcome | None]:
+    """Outcomes in the order of the tasks, some tasks given out ahead."""
+    waiting: deque[tuple[Task, Future[Any]]] = deque()
+    for task in tasks:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        waiting.append((task, executor.submit(attempt, task, seed, database, left + GRACE)))
+        if len(waiting) >= IN_FLIGHT * jobs:
+            yield _answer(*waiting.popleft(), deadline)
+    while waiting:
+        yield _answer(*waiting.popleft(), deadline)
+
+
+def _answer(task: Task, future: Future[Any], deadline: float) -> Outcome | None:
+    """The task's outcome; None where the time was up first; a finding where its process died."""
+    try:
+        return future.result(max(0.0, deadline + GRACE - time.monotonic()))  # type: ignore[no-any-return]
+    except (TimeoutError, CancelledError):
+        future.cancel()
+        return None
+    except BrokenExecutor as error:
+        return _died(task, f"the process that ran {task.subject} died: {error}")
+
+
+def _died(task: Task, sentence: str) -> Outcome:
+    problem = Problem(f"a process dies on {task.subject.kind} {task.subject.name}", sentence)
+    return Outcome(task.number, task.subject, findings=[Finding(task.subject, problem, 0, task.number)])
+
+
+def attempt(task: Task, seed: int, database: str, left: float) -> Outcome | None:
+    """One task within its time; None where the budget ended it."""
+    from rewright.fuzzing.exploring import explore
+    from verifier.isolation import TimeLimit, time_limit
+
+    try:
+        with time_limit(max(0.1, min(left, TASK_SECONDS))):
+            return explore(task.subject, seed, task.number, task.examples, database, task.replay)
+    except TimeLimit:
+        if left <= TASK_SECONDS:
+            return None
+        problem = Problem(f"does not end: {task.subject}", f"{task.subject} did not end within {TASK_SECONDS:g} s")
+        return Outcome(task.number, task.subject, findings=[Finding(task.subject, problem, seed, task.number)])
+
+
+__all__ = ["Campaign", "Task", "attempt", "file_subjects", "library_subjects", "order", "replays", "run"]

@@ -1,0 +1,158 @@
+"""One task of fuzzing: a subject, some fresh examples by Hypothesis from a seed, and what was found, shrunk."""
+
+from __future__ import annotations
+
+import random
+import time
+import warnings
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, Verbosity, find, settings
+from hypothesis import strategies as st
+from hypothesis.database import DirectoryBasedExampleDatabase, InMemoryExampleDatabase
+from hypothesis.errors import Flaky, NoSuchExample, Unsatisfiable
+from hypothesis.strategies import SearchStrategy
+
+from rewright.fuzzing import operators, rules
+from rewright.fuzzing.finding import Finding, Outcome, Problem, Subject, problem_of
+from rewrites.rule import Rule
+
+Check = Callable[[Any, Outcome], Problem | None]
+REPLAYS = 20
+"""Kept examples of a subject that are tried again."""
+
+
+def explore(subject: Subject, seed: int, task: int, examples: int, database: str, replay: bool = False) -> Outcome:
+    """Fresh examples of the subject, as many as asked for and the same for the same seed and task; or those kept from earlier findings.
+
+    A finding's example is kept in Hypothesis' database in this folder, and forgotten when a replay passes.
+    """
+    from verifier.running import one_thread
+
+    started = time.monotonic()
+    outcome = Outcome(task, subject)
+    with one_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        strategy, check, shrinks = _of(subject, seed, task)
+        _drive(subject, strategy, check, outcome, seed, task, examples, database, replay, shrinks)
+    outcome.seconds = time.monotonic() - started
+    return outcome
+
+
+def kept(subject: Subject, database: str) -> bool:
+    """Examples of earlier findings of the subject are kept."""
+    return any(True for _ in DirectoryBasedExampleDatabase(database).fetch(subject_key(subject)))
+
+
+def subject_key(subject: Subject) -> bytes:
+    """The database's key for the subject."""
+    return f"rewright fuzz {subject.kind} {subject.name} {subject.source}".encode()
+
+
+def _drive(
+    subject: Subject, strategy: SearchStrategy[Any], check: Check, outcome: Outcome, seed: int, task: int, examples: int, database: str,
+    replay: bool, shrinks: bool,
+) -> None:  # fmt: skip
+    found: list[Problem] = []
+    calls = 0
+
+    def fails(drawn: Any) -> bool:
+        nonlocal calls
+        calls += 1
+        if found and calls > MOST_SHRINKS:
+            return False
+        if not found:
+            outcome.examples += 1
+        problem = check(drawn, outcome)
+        if problem is None or (found and problem.cause != found[0].cause):
+            return False
+        found.append(problem)
+        return True
+
+    # Hypothesis also keeps the example during which a time limit strikes; on disk are only those of findings.
+    key, disk, memory = subject_key(subject), DirectoryBasedExampleDatabase(database), InMemoryExampleDatabase()
+    kept_before = list(disk.fetch(key)) if replay else []
+    for example in kept_before:
+        memory.save(key, example)
+    phases = (Phase.reuse,) if replay else (Phase.generate, *((Phase.shrink,) if shrinks else ()))
+    options = settings(
+        max_examples=REPLAYS if replay else examples, database=memory, deadline=None, phases=phases,
+        verbosity=Verbosity.quiet, suppress_health_check=list(HealthCheck), report_multiple_bugs=False, derandomize=False, print_blob=False,
+    )  # fmt: skip
+    chance = random.Random(zlib.crc32(f"{seed} {task} {subject}".encode()))
+    # Nothing was found, or what was found did not fail a second time: it is in `found` either way.
+    with suppress(NoSuchExample, Unsatisfiable, Flaky):
+        find(strategy, fails, settings=options, random=chance, database_key=key)
+    if not found:
+        for example in kept_before:
+            disk.delete(key, example)
+    else:
+        for example in memory.fetch(key):
+            disk.save(key, example)
+        outcome.findings.append(Finding(subject, found[-1], seed, task, replay))
+
+
+MOST_SHRINKS = 150
+"""Examples that are tried to make a finding smaller."""
+
+
+def _of(subject: Subject, seed: int, task: int) -> tuple[SearchStrategy[Any], Check, bool]:
+    """The subject's strategy, its check, and whether Hypothesis is to shrink what is found."""
+    if subject.kind == "operator":
+        return operators.examples_of(subject.name), _guarded(subject, lambda drawn, outcome: operators.check(subject.name, drawn)), True
+    if subject.kind in ("rule", "proof", "firing"):
+        return st.integers(0, 2**31), _guarded(subject, _rule_check(subject)), False
+    return _model_strategy(subject), _model_check(subject), False
+
+
+def _guarded(subject: Subject, check: Check) -> Check:
+    """The check, whose exceptions are problems as well."""
+
+    def guarded(drawn: Any, outcome: Outcome) -> Problem | None:
+        try:
+            return check(drawn, outcome)
+        except Exception as error:  # a fault of whatever raised; its place tells it from others
+            return problem_of(error, f"{subject} raises on {drawn!r}", "")
+
+    return guarded
+
+
+def _rule_check(subject: Subject) -> Check:
+    rule = rule_of(subject)
+    if subject.kind == "rule":
+        return lambda drawn, outcome: rules.check_tests(rule, drawn, 10)
+    if subject.kind == "proof":
+        return lambda drawn, outcome: rules.check_proof(rule, drawn)
+    return lambda drawn, outcome: rules.check_firing(rule, drawn, outcome.fired, expected=not subject.source)
+
+
+def rule_of(subject: Subject) -> type[Rule]:
+    """The rule of a subject: the library's, or one of a file."""
+    return rules.rule_named(subject.name, subject.source)
+
+
+def _model_strategy(subject: Subject) -> SearchStrategy[Any]:
+    from rewright.fuzzing.families import FAMILIES, around_rule, programs
+
+    if subject.name in FAMILIES:
+        return programs((FAMILIES[subject.name],))
+    line = f"from rewright.fuzzing.rules import rule_named\n{subject.name} = rule_named({subject.name!r}, {subject.source!r})"
+    return programs((around_rule(rule_of(subject), line),))
+
+
+def _model_check(subject: Subject) -> Check:
+    from rewright.fuzzing.judging import judged
+
+    return lambda program, outcome: judged(subject, program, outcome)
+
+
+def database_folder(cache: Path) -> str:
+    """Where examples of findings are kept."""
+    return str(cache / "fuzz" / "examples")
+
+
+__all__ = ["database_folder", "explore", "kept", "rule_of", "subject_key"]

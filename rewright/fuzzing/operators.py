@@ -1,0 +1,118 @@
+"""One operator against torch's own kernel: meaning, dtype, shape, gradient, refusals, symbolic sizes, and emission."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from graphs.emit import to_module
+from graphs.evaluate import evaluate
+from graphs.graph import Graph
+from operators.samples.agreement import ROWS, Disagreement, as_tuple, cases, check_gradient, check_meaning, check_refusal
+from operators.samples.drawing import Case, type_of
+from operators.samples.symbolic import NEEDS_NUMBERS, check_symbolic
+from rewright.fuzzing.comparing import Different, must_be_equal
+from rewright.fuzzing.finding import Problem, problem_of
+
+Drawn = tuple[Case, int, int, int, bool, list[list[bool]]]
+
+
+def names() -> list[str]:
+    """The operators that have sample calls."""
+    return sorted(ROWS)
+
+
+def examples_of(name: str) -> SearchStrategy[Drawn]:
+    """A case of the operator, and what decides the changes made to it."""
+    named = st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=3, max_size=3)
+    return st.tuples(cases(name), st.integers(0, 9999), st.integers(0, 3), st.integers(0, 3), st.booleans(), named)
+
+
+def check(name: str, drawn: Drawn) -> Problem | None:
+    """The first way in which the operator and torch disagree on the case."""
+    case, seed, which, axis, change, named = drawn
+    row = ROWS[name]
+    for part in ("meaning", "gradient", "refusal", "symbolic", "emission"):
+        try:
+            if part == "meaning":
+                check_meaning(row, case)
+            elif part == "gradient" and row.gradient:
+                check_gradient(row, case, seed)
+            elif part == "refusal":
+                check_refusal(case, which, axis, change)
+            elif part == "symbolic" and name not in NEEDS_NUMBERS:
+                check_symbolic(case, named, which, axis, change)
+            elif part == "emission" and not row.random:
+                check_emission(case)
+        except NotImplementedError:
+            continue  # no gradient is declared for this case
+        except (Disagreement, Different) as error:
+            return Problem(f"{name}: {part}", f"{name}: {part}: {error}", script_of(name, drawn))
+        except Exception as error:  # whatever the declaration raises on a case that torch takes is a fault of it
+            found = problem_of(error, f"{name}: {part}: {case}", script_of(name, drawn))
+            return Problem(f"{name}: {part}: {found.cause}", found.text, found.script)
+    return None
+
+
+def check_emission(case: Case) -> None:
+    """A graph of this one operator gives what the operator gives, evaluated and as an emitted module.
+
+    Raises: Different.
+    """
+    graph = Graph()
+    values: list[Any] = []
+    tensors = []
+    for position, operand in enumerate(case.operands):
+        if isinstance(operand, torch.Tensor):
+            values.append(graph.input(f"x{position}", type_of(operand)))
+            tensors.append(operand)
+        else:
+            values.append(None if operand is None else graph.scalar(operand))
+    if not tensors:
+        return
+    first = graph.add(case.operator, *values)
+    graph.outputs = [first._replace(output=output) for output in range(len(graph.types(first.node)))]
+    if any(graph.type(value).weak for value in graph.outputs):
+        return
+    expected = as_tuple(case.operator.run(*case.operands))
+    must_be_equal("evaluated graph", expected, tuple(evaluate(graph, tensors)))
+    emitted = to_module(graph)(*tensors)
+    must_be_equal("emitted module", expected, as_tuple(emitted))
+
+
+def script_of(name: str, drawn: Drawn) -> str:
+    """Code that checks the same case again; exit status 1 when it still fails."""
+    case, *rest = drawn
+    operands = [
+        f"torch.tensor({o.tolist()}, dtype={o.dtype}).reshape({list(o.shape)})" if isinstance(o, torch.Tensor) else repr(o)
+        for o in case.operands
+    ]
+    kind = type(case.operator)
+    fields = ", ".join(f"{field}={value!r}" for field, value in case.operator.attributes.items())
+    return "\n".join(
+        [
+            f'"""{name}: its declaration against torch\'s own kernel, on one case."""',
+            "",
+            "import sys",
+            "",
+            "import torch",
+            "",
+            f"from {kind.__module__} import {kind.__name__}",
+            "from operators.samples.drawing import Case",
+            "from rewright.fuzzing.operators import check",
+            "",
+            "inf, nan = float('inf'), float('nan')",
+            f"operator = {kind.__name__}({fields})",
+            f"operands = [{', '.join(operands)}]",
+            f"problem = check({name!r}, (Case(operator, operands), {', '.join(map(repr, rest))}))",
+            "print(problem.text if problem else 'no difference')",
+            "sys.exit(problem is not None)",
+            "",
+        ]
+    )
+
+
+__all__ = ["check", "check_emission", "examples_of", "names", "script_of"]

@@ -1,0 +1,196 @@
+"""One rule: fresh random tests, its proof against plain evaluation, wrong variants that must not be proved, and its own application."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from graphs.graph import Graph, Value
+from graphs.trace import Proxy, TraceError, apply_torch, trace
+from operators.operator import ShapeError, TensorType
+from rewright.fuzzing.comparing import Different, Reference, must_agree
+from rewright.fuzzing.finding import Problem
+from rewrites.apply import RewriteError, apply
+from rewrites.cases import cases, trace_case
+from rewrites.match import find_matches
+from rewrites.rule import Rule
+from verifier.gradients import compare_gradients
+from verifier.instances import Instance, Space
+from verifier.mutants import mutants
+from verifier.proof.conditions import bounds_from
+from verifier.proof.consistency import compare_normal_forms
+from verifier.proof.prove import prove
+from verifier.proof.refute import Refuter
+from verifier.proof.rules import prove_case
+from verifier.refuting import counterexample
+from verifier.testing import Failure, run_tests
+from verifier.values import ORDINARY
+from verifier.verify import standard_of
+
+PROOF_SECONDS = 4.0
+"""A proof that takes longer is left."""
+MUTANTS = 3
+"""Wrong variants tried in one task."""
+PLACES = 6
+"""Instances on which a rule may fire in one task."""
+FIRES_NOWHERE = "fires nowhere on its own pattern"
+
+
+def check_tests(rule: type[Rule], seed: int, examples: int) -> Problem | None:
+    """The rule's random tests from this seed, and its gradients where it may be used in training."""
+    space = Space(rule, seed)
+    if not space.usable:
+        return None
+    report = run_tests(rule, space, standard_of(rule, space), examples, seed)
+    failure = report.failure
+    if failure is None and rule.trainable and report.examples:
+        failure = compare_gradients(rule, space, examples, seed, float("inf")).failure
+    if failure is None:
+        return None
+    return _refuted(failure, seed)
+
+
+def _refuted(failure: Failure, seed: int) -> Problem:
+    found = counterexample(failure.instance, failure.difference, failure.examples, seed)
+    return Problem(f"{found.rule} is refuted: {found.kind}", f"{found.rule} is refuted\n{found}", found.script)
+
+
+def check_proof(rule: type[Rule], seed: int) -> Problem | None:
+    """A case of the rule as the prover sees it, and as plain evaluation does; then some wrong variants."""
+    chance = random.Random(seed)
+    traced = trace_case(rule, chance.choice(list(cases(rule))))
+    bounds = [bound for condition in traced.value_conditions for bound in bounds_from(condition)]
+    proof = prove_case(traced, timeout=PROOF_SECONDS)
+    script = _script(f"{rule.__name__}: the proof against plain evaluation", f"check_proof(rule_named({rule.__name__!r}), {seed})")
+    found = compare_normal_forms(traced, proof, seed)
+    if found.difference:
+        return Problem("a normal form has another value than its elements", f"{rule.__name__}: {found.difference}", script)
+    pairs = [("the rule itself", traced.replacement, proof)]
+    for mutant in mutants(traced.replacement, MUTANTS, chance.randrange(10**6)):
+        pairs.append((mutant.change, mutant.graph, prove(traced.pattern, mutant.graph, traced.facts, bounds, mutant.required, 2.0)))
+    for change, graph, verdict in pairs:
+        if not verdict.proved:
+            continue
+        model = Refuter(traced.pattern, graph, traced.facts, bounds, seed=seed).model(draws=12)
+        if model is not None and not ("all sizes ≥ 1" in verdict.scope and 0 in model.sizes.values()):
+            what = f"{rule.__name__}, {change}: PROVED, and plain evaluation differs {model}\n{traced.pattern}\n\n{graph}"
+            return Problem("proved and wrong", what, script)
+    return None
+
+
+def _script(what: str, call: str) -> str:
+    """Code that makes one of this module's checks again; exit status 1 when it still finds a problem."""
+    lines = [f'"""{what}."""', "", "import sys", "from collections import Counter", ""]
+    lines += ["from rewright.fuzzing.rules import check_firing, check_proof, rule_named", "", f"problem = {call}"]
+    lines += ["print(problem.text if problem else 'no difference')", "sys.exit(problem is not None)", ""]
+    return "\n".join(lines)
+
+
+@cache
+def _named(file: str) -> dict[str, type[Rule]]:
+    from rewright.certification import usable_rules
+    from rewrites.load import load_rules
+
+    return {rule.__name__: rule for rule in usable_rules(load_rules(file) if file else None)}
+
+
+def rule_named(name: str, file: str = "") -> type[Rule]:
+    """The rule, or reverse of a rule, of this name: the file's, or the library's.
+
+    Raises: KeyError.
+    """
+    return _named(file)[name]
+
+
+class _Factories(TorchFunctionMode):
+    """Records torch.full, torch.eye and the like as nodes of the graph even where their sizes are numbers, as torch.export does."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = graph
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(function, "__name__", "") in ("full", "ones", "zeros", "eye", "arange"):
+            return apply_torch(function, args, kwargs or {}, self.graph)
+        return function(*args, **(kwargs or {}))
+
+
+def graph_of(instance: Instance) -> tuple[Graph, list[torch.Tensor]]:
+    """The rule's pattern over inputs of these sizes, and tensors for them; what must be constant, or has a condition, is constant."""
+    rule, graph, inputs, arguments = instance.rule, Graph(), [], []
+    space_conditions = Space(rule, 0).value_conditions
+    spoken = {name for condition in space_conditions for name in condition.names}
+    fixed = {v.name for v in rule.signature().tensors if v.weight} | spoken
+    for name, value in instance.named.items():
+        if not isinstance(value, torch.Tensor):
+            arguments.append(value)
+        elif name in fixed:
+            arguments.append(Proxy(graph, graph.constant(name, value)))
+        else:
+            kind = TensorType(tuple(value.shape), str(value.dtype).removeprefix("torch."))
+            arguments.append(Proxy(graph, graph.input(name, kind)))
+            inputs.append(value)
+    with _Factories(graph):
+        graph.outputs = trace(rule.pattern, arguments, graph)
+    return graph, inputs
+
+
+def check_firing(rule: type[Rule], seed: int, fired: Counter[str], expected: bool = True) -> Problem | None:
+    """The rule on graphs of its own pattern, inner values returned as well in some: it fires, and the outputs stay what they were.
+
+    expected: not firing anywhere is a problem
+    """
+    script = _script(f"{rule.__name__} on graphs of its own pattern", f"check_firing(rule_named({rule.__name__!r}), {seed}, Counter())")
+    chance = random.Random(seed)
+    space = Space(rule, seed)
+    places = [place for place in space.places if all(place[1].values())]
+    matched = tried = 0
+    for ground, sizes in chance.sample(places, min(PLACES, len(places))):
+        instance = space.build(ground, sizes, ORDINARY, space.families[0], chance.randrange(10**6))
+        if instance is None:
+            continue
+        try:
+            graph, inputs = graph_of(instance)
+            before = Reference(graph, inputs, seed)
+            expected_values = before.values()
+        except (TraceError, ShapeError, RuntimeError, IndexError, ValueError):
+            continue  # positions may lie beyond a table, an epsilon may be negative
+        tried += 1
+        if chance.random() < 0.4:
+            _return_inner(graph, chance)
+            expected_values = Reference(graph, inputs, seed).values()
+            before = Reference(graph, inputs, seed)
+        found = list(itertools.islice(find_matches(rule, graph), 4))
+        matched += bool(found)
+        for match in found:
+            try:
+                result = apply(match, graph).graph
+            except RewriteError:
+                continue
+            fired[rule.__name__] += 1
+            result.validate()
+            try:
+                must_agree(rule.__name__, before, expected_values, Reference(result, inputs, seed).values())
+            except Different as error:
+                text = f"{error}\nat {instance.sizes} {instance.attributes}\nbefore:\n{graph}\nafter:\n{result}"
+                return Problem(f"applying {rule.__name__} changes the outputs", text, script)
+    if expected and tried >= PLACES - 2 and not matched:
+        return Problem(FIRES_NOWHERE, f"{rule.__name__} fires on none of {tried} graphs of its own pattern", script)
+    return None
+
+
+def _return_inner(graph: Graph, chance: random.Random) -> None:
+    """Return some value from within the graph as well, so that it must stay alive."""
+    inner = [Value(node, k) for node in graph for k in range(len(graph.types(node))) if graph.operands(node)]
+    inner = [value for value in inner if value not in graph.outputs and not graph.type(value).weak]
+    if inner:
+        graph.outputs = [*graph.outputs, chance.choice(inner)]
+
+
+__all__ = ["FIRES_NOWHERE", "check_firing", "check_proof", "check_tests", "graph_of", "rule_named"]
