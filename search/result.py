@@ -54,7 +54,7 @@ class SearchResult:
 
     max_error: the largest error against the original on drawn inputs, by arithmetic ("float64", "native"), relative to the
     largest magnitude of each output   complete: the search ended by itself, not by its budget or an interruption
-    candidates: graphs whose cost was evaluated
+    candidates: graphs whose cost was evaluated   unfolded: the graph before its constants were computed, if a better one was found
     """
 
     graph: Graph
@@ -68,6 +68,7 @@ class SearchResult:
     candidates: int = 0
     complete: bool = True
     interrupted: bool = False
+    unfolded: Graph | None = None
 
     @property
     def gain(self) -> float:

@@ -242,6 +242,7 @@ class _Run:
             candidates=self.candidates,
             complete=self.complete and not self.interruption.asked,
             interrupted=self.interruption.asked,
+            unfolded=None if graph is self.original else self.unfolded,
         )
 
 
