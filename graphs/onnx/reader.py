@@ -214,6 +214,10 @@ class Reader:
             self.undo(mark)
             self.needed.append((proto.op_type, shortened(reason)))
             values = self.foreign(number, proto)
+        except (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError) as error:
+            if isinstance(error, OnnxError):
+                raise
+            raise OnnxError(f"{self.where(number)}: is broken: {type(error).__name__}: {shortened(error)}") from error
         self.enter(number, proto, mark, values)
 
     def is_known(self, number: int, proto: onnx.NodeProto) -> bool:

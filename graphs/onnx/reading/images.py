@@ -17,10 +17,10 @@ from operators.operator import Unsupported
 def resize(node: Node) -> Any:
     """Nearest and linear over the axes of positions where torch reads the same places."""
     x, shape = node[0], node.type(0).shape
-    factors = _factors(node, len(shape))
-    sizes = _sizes(node, len(shape), factors)
     if node.attribute("antialias", 0) or node.attribute("exclude_outside", 0) or node.attribute("axes") is not None:
         raise Unsupported("Resize: antialias, exclude_outside and axes are not covered")
+    factors = _factors(node, len(shape))
+    sizes = _sizes(node, len(shape), factors)
     if len(shape) not in (3, 4, 5) or any(a != b for a, b in zip(sizes[:2], shape[:2], strict=True)):
         raise Unsupported("Resize: only axes of positions, after samples and channels")
     mode = node.attribute("mode", "nearest")

@@ -11,6 +11,7 @@ import numpy
 import onnx
 from onnx import helper
 
+from graphs.onnx.types import ELEMENT_TYPES
 from graphs.trace import Proxy, add_application, as_value
 from operators.expressions import Dim, Expression, plain
 from operators.foreign import UNTYPED
@@ -125,6 +126,8 @@ class Node:
             raise Unsupported(f"{self.name}: input {position} is absent")
         if self.type(position).dtype == UNTYPED:
             raise Unsupported(f"{self.name}: input {position} has no known rank")
+        if self.type(position).dtype not in ELEMENT_TYPES:
+            raise Unsupported(f"{self.name}: torch has no tensors of {self.type(position).dtype}")
         return Proxy(self.reader.graph, self.reader.value(self.proto.input[position]))
 
     def optional(self, position: int) -> Any:

@@ -16,6 +16,8 @@ def reshape(spelling: Spelling) -> str:
 
 @spells("Permute")
 def permute(spelling: Spelling) -> str:
+    if not spelling.out.ndim:
+        return spelling[0]
     return str(spelling.emit("Transpose", spelling[0], perm=[axis + spelling.out.ndim for axis in spelling.operator.axes]))
 
 
