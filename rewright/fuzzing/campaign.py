@@ -121,7 +121,7 @@ def order(subjects: Sequence[Subject], seed: int) -> Iterator[Task]:
 
 _TURN = {"operator": 4, "rule": 1, "proof": 1, "firing": 1, "walk": 2, "model": 2}
 """Examples of a task, by kind, the first time round."""
-_MOST = {"operator": 40, "rule": 4, "proof": 4, "firing": 4, "walk": 4, "model": 2}
+_MOST = {"operator": 12, "rule": 4, "proof": 4, "firing": 4, "walk": 4, "model": 2}
 """Examples of a task at most."""
 _TURN_ORDER = (
     *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "proof", *["operator"] * (OPERATORS_PER_TURN // 2), "rule", "walk", "firing",

@@ -238,6 +238,9 @@ _IN_PLACE = {
     "write a row": "{out} = {0}.clone()\n{out}[0] = 1.0",
     "write through a view": "copy = {0} + 0\ncopy.view(-1)[:1].add_(2)\n{out} = copy * 2",
     "chained": "({0} + 0).mul_(2).sub_(1).relu_()",
+    "write through flatten": "copy = {0} + 0\ncopy.flatten().add_(2)\n{out} = copy * 2",
+    "write under another name": "copy = {0} * 1.5\nsame = F.dropout(copy, 0.5, False)\nsame.add_(1)\n{out} = copy + same",
+    "write through reshape": "copy = {0} * 1.5\ncopy.reshape(-1).mul_(2)\n{out} = copy - 1",
 }  # fmt: skip
 
 
