@@ -7,9 +7,19 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
+class Rates:
+    """What one class of operators (costs.classes) reaches in float32: operations a second, bytes a second, seconds to start."""
+
+    peak: float
+    bandwidth: float
+    launch: float
+
+
+@dataclass(frozen=True)
 class Device:
     """What the roofline needs to know of a device.
 
+    rates: of classes of operators, where they were fitted; `peak`, `bandwidth` and `launch` hold for the others
     peak: operations a second by dtype (dense, without sparsity)   bandwidth: bytes a second
     launch: seconds from one kernel to the next   memory: bytes on the device   source: where the figures come from
     """
@@ -20,10 +30,13 @@ class Device:
     launch: float
     memory: float
     source: str
+    rates: Mapping[str, Rates] = field(default_factory=dict, hash=False)
 
-    def rate(self, dtype: str) -> float:
-        """Operations a second in this dtype; dtypes without a figure of their own run at the rate of float32."""
-        return self.peak.get(dtype, self.peak["float32"])
+    def rate(self, dtype: str, of: str = "") -> float:
+        """Operations a second in this dtype, by operators of a class; dtypes without a figure of their own run at the rate of float32."""
+        rate = self.peak.get(dtype, self.peak["float32"])
+        fitted = self.rates.get(of)
+        return rate if fitted is None else rate / self.peak["float32"] * fitted.peak
 
 
 class UnknownDeviceError(ValueError):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from costs.kernels import copies, is_repeatable, is_view
-from costs.roofline import LOOKUPS, Cost, Roofline, rate_dtype
+from costs.roofline import LOOKUPS, Cost, Roofline
 from graphs.graph import Graph, Value
 from operators.sources import Input
 
@@ -79,7 +79,7 @@ class Prices:
                 size = min(size, written)
             reads[base] = min(reads.get(base, 0.0) + size, roofline.bytes_of(graph.type(base)))
         moved = sum(reads.values()) + written
-        arithmetic = flops / roofline.device.rate(rate_dtype(types, data["types"]))
+        arithmetic = roofline.arithmetic_seconds(graph, node, types, flops)
         return Price(roofline.kernel_seconds(graph, (node,), free, (node,), arithmetic, moved), flops, moved, 1)
 
     def _base(self, graph: Graph, value: Value, free: Collection[int]) -> Value:

@@ -95,21 +95,21 @@ class Measured(Roofline):
         self.seconds_for_a_kernel = seconds_for_a_kernel
         self.dispatches_views = self.runtime.dispatches_views
         self.unmeasured: dict[str, str] = {}
-        self._fragments = Fragments(self._sizes)
+        self.fragments = Fragments(self._sizes)
         self._known: dict[Fragment, float | None] = {}
         self._kept: dict[str, float] | None = None
 
     def kernel_seconds(
         self, graph: Graph, nodes: Sequence[int], free: Collection[int], returned: Collection[int], arithmetic: float, moved: float
     ) -> float:
-        fragment = self._fragments.fragment(graph, nodes, free, returned)
+        fragment = self.fragments.fragment(graph, nodes, free, returned)
         found = self.seconds(fragment)
         return found if found is not None else super().kernel_seconds(graph, nodes, free, returned, arithmetic, moved)
 
     def view_seconds(self, graph: Graph, node: int, free: Collection[int]) -> float:
         if not self.dispatches_views:
             return 0.0
-        return self.seconds(self._fragments.fragment(graph, (node,), free)) or 0.0
+        return self.seconds(self.fragments.fragment(graph, (node,), free)) or 0.0
 
     def kernels_of(self, graph: Graph) -> list[Fragment]:
         """The distinct kernels of a graph, views that take time included."""
@@ -117,10 +117,10 @@ class Measured(Roofline):
         found = []
         for kernel in grouping.kernels:
             returned = {node for node in kernel.nodes if self.is_read_outside(grouping, node, set(kernel.nodes))} or {kernel.nodes[-1]}
-            found.append(self._fragments.fragment(graph, kernel.nodes, grouping.free, returned))
+            found.append(self.fragments.fragment(graph, kernel.nodes, grouping.free, returned))
         if self.dispatches_views:
             views = (node for node in grouping.order if node in grouping.views and node not in grouping.free)
-            found += [self._fragments.fragment(graph, (node,), grouping.free) for node in views]
+            found += [self.fragments.fragment(graph, (node,), grouping.free) for node in views]
         return list(dict.fromkeys(found))
 
     def measure(self, graph: Graph) -> None:

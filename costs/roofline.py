@@ -13,7 +13,8 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
-from costs.devices import Device, device
+from costs.classes import class_of
+from costs.devices import Device, Rates, device
 from costs.kernels import Grouping, Kernel, Policy, policy, sizes_of
 from graphs.graph import Graph, Value
 from operators.expressions import Dim, product, substitute
@@ -67,14 +68,13 @@ class KernelCost:
 class Roofline:
     """Prices graphs for one device, one kernel policy and (where shapes are symbolic) the given sizes.
 
-    dispatches_views: views take time of their own (in measured costs, see costs.measured)
+    dispatches_views: views take time of their own, as in PyTorch's eager mode where that is more than a GPU's launch hides
     """
-
-    dispatches_views = False
 
     def __init__(self, device_: str | Device = "h100", kernels: str | Policy = "none", sizes: Mapping[str, int] | None = None) -> None:
         self.device = device(device_)
         self.policy = policy(kernels)
+        self.dispatches_views = "view" in self.device.rates and not self.policy.fuses
         self._sizes = sizes_of(sizes)
         self._flops: dict[Any, float] = {}
         self._bytes: dict[TensorType, float] = {}
@@ -125,7 +125,7 @@ class Roofline:
             types = tuple(None if value is None else graph.type(value) for value in graph.operands(node))
             operator_flops = self.flops_of(graph, node, types)
             flops += operator_flops
-            arithmetic += operator_flops / self.device.rate(rate_dtype(types, graph.types(node)))
+            arithmetic += self.arithmetic_seconds(graph, node, types, operator_flops)
             is_lookup = type(graph.operator(node)).__name__ in LOOKUPS
             for position, value in enumerate(grouping.operands[node]):
                 base = grouping.base(value)
@@ -148,11 +148,24 @@ class Roofline:
 
         free: nodes known before the model runs   returned: those of the nodes that are read outside the kernel
         """
-        return max(arithmetic, moved / self.device.bandwidth) + self.device.launch
+        rates = self._rates(graph, nodes[-1])
+        return max(arithmetic, moved / rates.bandwidth) + rates.launch
+
+    def arithmetic_seconds(self, graph: Graph, node: int, types: tuple[TensorType | None, ...], flops: float) -> float:
+        """The seconds of one node's arithmetic at the peak of its class and dtype."""
+        of = class_of(graph.operator(node), types) if self.device.rates else ""
+        return flops / self.device.rate(rate_dtype(types, graph.types(node)), of)
+
+    def _rates(self, graph: Graph, node: int) -> Rates | Device:
+        if not self.device.rates:
+            return self.device
+        operands = graph.operands(node)
+        of = class_of(graph.operator(node), tuple(None if value is None else graph.type(value) for value in operands))
+        return self.device.rates.get(of, self.device)
 
     def view_seconds(self, graph: Graph, node: int, free: Collection[int]) -> float:
-        """The seconds that a view takes although it is no kernel; none, by the roofline."""
-        return 0.0
+        """The seconds that a view takes although it is no kernel: those of starting it, where the device has a rate for views."""
+        return self.device.rates["view"].launch if self.dispatches_views else 0.0
 
     def is_read_outside(self, grouping: Grouping, node: int, inside: set[int]) -> bool:
         """The node's result, or a view of it, is an output of the graph or read by a node that is not inside."""
