@@ -18,7 +18,8 @@ def reshape(spelling: Spelling) -> str:
 def permute(spelling: Spelling) -> str:
     if not spelling.out.ndim:
         return spelling[0]
-    return str(spelling.emit("Transpose", spelling[0], perm=[axis + spelling.out.ndim for axis in spelling.operator.axes]))
+    rank, axes = spelling.out.ndim, spelling.operator.axes
+    return str(spelling.emit("Transpose", spelling[0], perm=[*range(rank - len(axes)), *(axis + rank for axis in axes)]))
 
 
 @spells("Expand")
