@@ -78,6 +78,10 @@ class Rule:
     """Both sides have the same gradients, so the rule may be used in training."""
     bidirectional: ClassVar[bool] = False
     """The search may use the rule from right to left as well."""
+    settles: ClassVar[bool] = False
+    """From left to right the rule never makes a graph worse, on any device: it is applied wherever it matches, before any search."""
+    tried: ClassVar[bool] = False
+    """The rule pays in some runtimes only: where whole models are measured, the model with the rule applied throughout is one of them."""
     pattern: ClassVar[Callable[..., Any]]
     replacement: ClassVar[Callable[..., Any]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +39,14 @@ def optimize(
         str | None, typer.Option(help="How operators share kernels: none, pointwise or inductor-like; as --then has it, if left out.")
     ] = None,
     then: Annotated[str | None, typer.Option(help="What runs the result on this machine: eager or inductor.")] = None,
+    runtime: Annotated[
+        str | None,
+        typer.Option(help="Time an .onnx model in this runtime, kernels and whole models: onnxruntime, as without --device."),
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(metavar="NAME=N,...", help="Numbers for an .onnx model's symbolic sizes, at which it is timed.")
+    ] = None,
+    threads: Annotated[str | None, typer.Option(metavar="N,...", help="Threads to time an .onnx model with; 1 and all cores.")] = None,
     allow_slower: Annotated[bool, typer.Option("--allow-slower", help="Hand out a result that is slower here than what came in.")] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Count kernels and time both modules, eager and under inductor.")] = False,
     budget: Annotated[float, typer.Option(min=0.001, help="Seconds of search.")] = 60.0,
@@ -62,6 +71,9 @@ def optimize(
             objective=objective,
             kernels=kernels,
             then=then,
+            runtime=runtime,
+            sizes=_numbers(sizes, "--sizes"),
+            threads=_threads(threads),
             allow_slower=allow_slower,
             profile=profile,
             budget=budget,
@@ -82,6 +94,27 @@ def optimize(
     if json is not None:
         write(json, json_text(result.as_dict()))
     return Exit.UNDECIDED if not result.complete and not result.steps else Exit.HOLDS
+
+
+def _numbers(text: str | None, option: str) -> dict[str, int]:
+    """NAME=N,... as a mapping."""
+    found = {}
+    for part in (text or "").split(","):
+        name, _, number = part.strip().rpartition("=")
+        if part.strip():
+            if not name or not number.strip().isdigit():
+                raise BadInput(f"{option}: must be NAME=N,..., got {text}")
+            found[name.strip()] = int(number)
+    return found
+
+
+def _threads(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise BadInput(f"--threads: must be positive numbers, got {text}")
+    return [int(part) for part in parts]
 
 
 def _optimised(model: str, **options: Any) -> Result:
@@ -105,9 +138,38 @@ def _optimised(model: str, **options: Any) -> Result:
         def name(rule: str) -> None:
             status.update(f"verifying {rule}")
 
+        runtime, sizes, threads = (options.pop(name) for name in ("runtime", "sizes", "threads"))
+        if runtime not in (None, "onnxruntime"):
+            raise BadInput(f"--runtime {runtime}: must be onnxruntime")
+        if found.graph is None and (runtime or sizes or threads):
+            raise BadInput(f"{model}: --runtime, --sizes and --threads are for .onnx models")
+        if found.graph is not None and _is_timed(runtime, **options):
+            chosen = {option: options[option] for option in ("budget", "require_proof", "allow_slower", "seed")}
+            heard = {"progress": tell, "on_rule": name, "on_candidate": lambda candidate: status.update(f"timing {candidate}")}
+            return _timed(found.graph, sizes=sizes, threads=threads, **chosen, **heard)
         subject = found.graph or found.program or found.module
         assert subject is not None
         return optimised(subject, found.example_inputs, progress=tell, on_rule=name, **options)
+
+
+def _timed(graph: Graph, **options: Any) -> Result:
+    from costs.runtimes import MeasuringError
+    from rewright.onnx_optimization import SizesError, optimize_onnx
+
+    with bad_input(SizesError, MeasuringError):
+        return optimize_onnx(graph, **options)
+
+
+def _is_timed(runtime: str | None, **options: Any) -> bool:
+    """An ONNX model is timed in ONNX Runtime, unless it is optimised for another device or by figures that are not times here."""
+    installed = find_spec("onnxruntime") is not None
+    if runtime is not None:
+        if not installed:
+            raise BadInput("--runtime onnxruntime: needs the onnxruntime package: pip install 'rewright[onnx]'")
+        return True
+    return (
+        installed and all(options[name] is None for name in ("device", "kernels", "then")) and options["objective"] in ("time", "measured")
+    )
 
 
 def _show(result: Result, console: Console) -> None:

@@ -23,6 +23,7 @@ class ReluIsIdempotent(Rule):
     """The relu of a relu is itself."""
 
     source = "definition of relu"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -37,6 +38,7 @@ class ReluOfNonnegative(Rule):
     """The relu of a magnitude, an exponential, a sigmoid, a square root or a relu6 does nothing."""
 
     source = "the range of these functions is not negative"
+    settles = True
     equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
 
     def pattern(x: Elements, function: Literal["abs", "exp", "sigmoid", "sqrt", "relu6"]):
@@ -119,6 +121,7 @@ class Relu6OfRelu(Rule):
     """A relu before relu6 does nothing."""
 
     source = "nested intervals"
+    settles = True
     equality = exact_but_zero
     trainable = True
 
@@ -133,7 +136,7 @@ class LeakyReluAsMaximum(Rule):
     """A leaky relu of slope up to 1 is the maximum of the value and its multiple."""
 
     source = "Maas et al. 2013"
-    equality = exact_but_zero.allowing(Change.NAN_INF)
+    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
     requires = [
         Requires("the slope is at most 1", lambda slope: slope <= 1),
     ]
@@ -165,7 +168,7 @@ class LeakyReluOfSlopeZero(Rule):
     """A leaky relu of slope 0 is relu."""
 
     source = "Maas et al. 2013"
-    equality = exact_but_zero.allowing(Change.NAN_INF)
+    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
 
     def pattern(x: Elements):
         return F.leaky_relu(x, 0.0)
@@ -250,6 +253,7 @@ class DropoutAtInference(Rule):
     """A dropout that is not training changes nothing."""
 
     source = "Srivastava et al. 2014, section 4"
+    settles = True
     equality = Equality.BITWISE
     requires = [
         Requires("the probability is not negative", lambda probability: probability >= 0),

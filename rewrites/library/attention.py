@@ -24,6 +24,7 @@ class MergeQueryKeyValue(Rule):
     """The projections to queries, keys and values are the parts of one linear layer."""
 
     source = "Shoeybi et al. 2019 (Megatron-LM); ONNX Runtime, AttentionFusion"
+    tried = True
     trainable = True
 
     def pattern(x: Float[Tensor, "*s k"], wq: Weight[Float[Tensor, "m k"]], wk: Weight[Float[Tensor, "n k"]],
@@ -40,6 +41,7 @@ class AttentionFromScaledScores(Rule):
     """The softmax of scaled scores times the values is scaled dot-product attention."""
 
     source = "Vaswani et al. 2017, equation 1"
+    tried = True
     equality = wider
     trainable = True
     bidirectional = True
@@ -55,6 +57,7 @@ class AttentionFromDividedScores(Rule):
     """The softmax of divided scores times the values is attention scaled by the reciprocal."""
 
     source = "Vaswani et al. 2017, equation 1"
+    tried = True
     equality = wider
     requires = [Requires("the divisor is not zero", lambda divisor: divisor != 0)]
     trainable = True
@@ -70,6 +73,7 @@ class AttentionFromScores(Rule):
     """The softmax of scores times the values is attention of scale 1."""
 
     source = "Vaswani et al. 2017, equation 1; T5 has no scale"
+    tried = True
     equality = wider
     trainable = True
 
@@ -84,6 +88,7 @@ class AttentionFromMaskedScores(Rule):
     """The softmax of scaled scores plus a mask, times the values, is attention with that mask."""
 
     source = "Vaswani et al. 2017, section 3.2.3"
+    tried = True
     equality = wider
     trainable = True
     bidirectional = True
@@ -175,6 +180,7 @@ class ValueBiasMovesPastSoftmax(Rule):
     """A vector added to every row of the right operand is added to the product, when the left one is a softmax."""
 
     source = "rows of a softmax sum to 1"
+    tried = True
     equality = wider
     requires = [some_key]
     trainable = True
@@ -190,6 +196,7 @@ class KeyBiasVanishesInAttention(Rule):
     """A vector added to every key shifts all scores of a query alike, which the softmax ignores."""
 
     source = "shift invariance of softmax; Radford et al. 2023 (Whisper) leaves the key bias out"
+    tried = True
     equality = wider
     trainable = True
 

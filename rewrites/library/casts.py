@@ -21,6 +21,7 @@ class CastToOwnDtype(Rule):
     """Casting to the dtype a tensor has changes nothing."""
 
     source = "PyTorch, torch.Tensor.to"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -35,6 +36,7 @@ class WidenHalfAndNarrow(Rule):
     """float16 held in a wider float and cast back is unchanged."""
 
     source = "IEEE 754-2019, section 5.4.2: conversion to a wider format is exact"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -49,6 +51,7 @@ class WidenBrainFloatAndNarrow(Rule):
     """bfloat16 held in a wider float and cast back is unchanged."""
 
     source = "IEEE 754-2019, section 5.4.2; bfloat16 is the upper half of float32"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -63,6 +66,7 @@ class WidenInSteps(Rule):
     """Widening float16 to float32 and then to float64 is widening it at once."""
 
     source = "IEEE 754-2019, section 5.4.2: conversion to a wider format is exact"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -181,6 +185,7 @@ class TruthThroughNumber(Rule):
     """A condition as a number and back is the condition."""
 
     source = "PyTorch: false is 0 and true is 1, and what is not 0 is true"
+    settles = True
     equality = Equality.BITWISE
 
     def pattern(condition: Bool[Tensor, "*s"], target: Literal["float32", "float16", "int64", "uint8"]):
@@ -194,6 +199,7 @@ class IntegerThroughDouble(Rule):
     """A 32-bit integer held in a float64 or an int64 and cast back is unchanged."""
 
     source = "IEEE 754-2019: float64 holds every integer up to 2^53"
+    settles = True
     equality = Equality.BITWISE
 
     def pattern(x: Int32[Tensor, "*s"], wide: Literal["float64", "int64"]):

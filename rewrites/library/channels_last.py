@@ -34,6 +34,7 @@ class FunctionMovesPastPermutation(Rule):
     """A pointwise function may come before or after the axes of an image batch are permuted."""
 
     source = "pointwise functions act on single elements"
+    settles = True
     equality = Equality.REAL
     trainable = True
     bidirectional = True
@@ -49,6 +50,7 @@ class ExactFunctionMovesPastPermutation(Rule):
     """A pointwise function that rounds nothing may come before or after the axes of an image batch are permuted."""
 
     source = "pointwise functions act on single elements"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
     bidirectional = True
@@ -64,6 +66,7 @@ class ClampMovesPastPermutation(Rule):
     """A clamp may come before or after the axes of an image batch are permuted."""
 
     source = "pointwise functions act on single elements"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
     bidirectional = True
@@ -79,6 +82,7 @@ class OperationMovesPastPermutation(Rule):
     """A pointwise operation on two image batches permuted alike may come before the permutation."""
 
     source = "pointwise functions act on single elements"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
     bidirectional = True
@@ -94,6 +98,7 @@ class NumberMovesPastPermutation(Rule):
     """An operation with a number may come before or after the axes of an image batch are permuted."""
 
     source = "pointwise functions act on single elements"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
     bidirectional = True
@@ -109,6 +114,7 @@ class ChannelOperationMovesBeforeChannelsLast(Rule):
     """An operation with a vector over channels that were brought last may come before that, with the vector along the second axis."""
 
     source = "PyTorch, broadcasting semantics: a vector lies along the last axis"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -123,6 +129,7 @@ class ChannelOperationMovesBeforeChannelsSecond(Rule):
     """An operation with a number per channel, for channels that were brought second, may come before that with a vector."""
 
     source = "PyTorch, broadcasting semantics: a vector lies along the last axis"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -137,6 +144,7 @@ class GateMovesPastChannelsLast(Rule):
     """A product of an image and one factor per sample and channel, both with channels brought last, may come before that."""
 
     source = "PyTorch, broadcasting semantics; Hu et al. 2018 (squeeze and excitation) with channels last"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
     bidirectional = True
@@ -152,6 +160,7 @@ class PaddingMovesBeforeChannelsLast(Rule):
     """Padding the positions of an image whose channels were brought last may come before that."""
 
     source = "index maps compose"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
     bidirectional = True
@@ -167,6 +176,7 @@ class PaddingMovesBeforeChannelsSecond(Rule):
     """Padding the positions of an image whose channels were brought second may come before that."""
 
     source = "index maps compose"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
     bidirectional = True
@@ -182,6 +192,7 @@ class MeanOverPositionsOfChannelsLast(Rule):
     """The mean over the positions of an image whose channels were brought last is the mean over the positions of the image."""
 
     source = "sums may be taken in any order of the axes"
+    settles = True
     equality = Equality.REAL
     trainable = True
 
@@ -196,6 +207,7 @@ class KeptMeanOverPositionsOfChannelsLast(Rule):
     """The mean over the positions of an image whose channels were brought last, kept as axes, may be taken before that."""
 
     source = "sums may be taken in any order of the axes"
+    settles = True
     equality = Equality.REAL
     trainable = True
 
@@ -210,6 +222,7 @@ class ConcatenationOfTwoChannelsLast(Rule):
     """Two images with channels brought last, joined along the channels, may be joined before that."""
 
     source = "index maps compose"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
     bidirectional = True
@@ -225,6 +238,7 @@ class ConcatenationOfThreeChannelsLast(Rule):
     """Three images with channels brought last, joined along the channels, may be joined before that."""
 
     source = "index maps compose"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -239,6 +253,7 @@ class ConcatenationOfFourChannelsLast(Rule):
     """Four images with channels brought last, joined along the channels, may be joined before that."""
 
     source = "index maps compose"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -253,6 +268,7 @@ class ChannelsLastOfOneChannelIsReshape(Rule):
     """Bringing a single channel last, or back, moves no element."""
 
     source = "row-major order"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -267,6 +283,7 @@ class ChannelsSecondOfOneChannelIsReshape(Rule):
     """Bringing a single last channel to the second place moves no element."""
 
     source = "row-major order"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -281,6 +298,7 @@ class ChannelsLastOfOnePositionIsReshape(Rule):
     """Bringing channels last where there is one position moves no element."""
 
     source = "row-major order"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -295,6 +313,7 @@ class SequenceFunctionMovesPastPermutation(Rule):
     """A pointwise function may come before or after the axes of a batch of sequences are permuted."""
 
     source = "pointwise functions act on single elements"
+    settles = True
     equality = Equality.REAL
     trainable = True
     bidirectional = True

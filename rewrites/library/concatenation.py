@@ -171,6 +171,7 @@ class SplitOfConcatenation(Rule):
     """Splitting joined tensors at their seam gives them back."""
 
     source = "index maps compose; TASO"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -185,6 +186,7 @@ class ConcatenationOfSplit(Rule):
     """Joining the parts of a split in their order gives the whole back."""
 
     source = "index maps compose; TASO"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -200,6 +202,7 @@ class FirstSliceOfConcatenation(Rule):
     """The slice of joined tensors up to the seam is the first."""
 
     source = "index maps compose"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -214,6 +217,7 @@ class LastSliceOfConcatenation(Rule):
     """The slice of joined tensors from the seam on is the second."""
 
     source = "index maps compose"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -228,6 +232,7 @@ class ConcatenationOfSlices(Rule):
     """Two slices of which one begins where the other ends, joined, are one slice."""
 
     source = "index maps compose"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
     requires = [Requires("the first slice counts from the start", lambda start: start >= 0)]

@@ -133,6 +133,7 @@ class ZeroBiasOfLinear(Rule):
     """A linear layer with a bias of zeros is one without bias."""
 
     source = "field axioms"
+    settles = True
     equality = Equality.REAL.allowing(Change.SIGNED_ZERO)
     trainable = True
 
@@ -147,6 +148,7 @@ class ZeroBiasOfConvolution(Rule):
     """A convolution with a bias of zeros is one without bias."""
 
     source = "field axioms"
+    settles = True
     equality = Equality.REAL.allowing(Change.SIGNED_ZERO)
     trainable = True
 
@@ -162,6 +164,7 @@ class MultiplyUnitMatrixRight(Rule):
     """A product with the unit matrix on the right changes nothing."""
 
     source = "linear algebra"
+    settles = True
     equality = one_product
     trainable = True
 
@@ -176,6 +179,7 @@ class MultiplyUnitMatrixLeft(Rule):
     """A product with the unit matrix on the left changes nothing."""
 
     source = "linear algebra"
+    settles = True
     equality = one_product
     trainable = True
 

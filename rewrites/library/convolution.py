@@ -41,6 +41,7 @@ class FoldBatchNormIntoConvolution(Rule):
     """An inference-mode batch norm after a convolution is that convolution with scaled kernels and a shifted bias."""
 
     source = "Ioffe and Szegedy 2015, section 3.1"
+    settles = True
     equality = recombined
     requires = [running_statistics]
 
@@ -58,6 +59,7 @@ class FoldBatchNormIntoConvolution1d(Rule):
     """An inference-mode batch norm after a one-dimensional convolution is that convolution with scaled kernels and a shifted bias."""
 
     source = "Ioffe and Szegedy 2015, section 3.1"
+    settles = True
     equality = recombined
     requires = [running_statistics]
 
@@ -76,6 +78,7 @@ class FoldBatchNormIntoTransposedConvolution(Rule):
     """An inference-mode batch norm after a transposed convolution scales that convolution's kernels per output channel."""
 
     source = "Ioffe and Szegedy 2015, section 3.1, with the weight layout [in, out, kh, kw] of transposed convolutions"
+    settles = True
     equality = recombined
     requires = [
         running_statistics,
@@ -102,6 +105,7 @@ class FoldBatchNormBeforeConvolution(Rule):
     """An inference-mode batch norm before an unpadded convolution scales its kernels per input channel and shifts its bias."""
 
     source = "Markus 2018, 'Fusing batch normalization and convolution'; derived from linearity"
+    settles = True
     equality = recombined
     requires = [running_statistics, no_padding]
 
@@ -120,6 +124,7 @@ class FoldOutputScaleIntoConvolution(Rule):
     """Scaling a convolution's output channels scales its kernels and its bias."""
 
     source = "linearity of convolution in its kernels"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -135,6 +140,7 @@ class FoldOutputShiftIntoConvolution(Rule):
     """Shifting a convolution's output channels shifts its bias."""
 
     source = "linearity of convolution in its bias"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -150,6 +156,7 @@ class FoldInputScaleIntoConvolution(Rule):
     """Scaling a convolution's input channels scales its kernels per input channel, whatever the padding."""
 
     source = "linearity of convolution in its input; padding is of zeros, which scaling keeps"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -165,6 +172,7 @@ class FoldInputShiftIntoConvolution(Rule):
     """Shifting the input channels of an unpadded convolution shifts its bias by the shift summed over the taps."""
 
     source = "linearity of convolution in its input"
+    settles = True
     equality = recombined
     requires = [no_padding]
     trainable = True
@@ -182,6 +190,7 @@ class FoldInputStandardisationIntoConvolution(Rule):
     """Standardising the input channels, (x − mean) / deviation, folds into an unpadded convolution."""
 
     source = "linearity of convolution in its input; a padded convolution would pad with zeros after, not before, the shift"
+    settles = True
     equality = recombined
     requires = [no_padding]
 
@@ -199,6 +208,7 @@ class FoldPaddingIntoConvolution(Rule):
     """Padding the input with zeros, as much on opposite sides, is more padding of the convolution."""
 
     source = "ONNX Runtime, PadFusion"
+    settles = True
     equality = recombined
     requires = [
         Requires("rows are added, not cropped", lambda rows: rows >= 0),

@@ -35,6 +35,7 @@ class ConvolutionLessShift(Rule):
     """A shift per channel subtracted from a convolution is subtracted from its bias."""
 
     source = "linearity of convolution in its bias"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -50,6 +51,7 @@ class ConvolutionOverScale(Rule):
     """Dividing a convolution's output channels divides its kernels and its bias."""
 
     source = "linearity of convolution in its kernels"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -65,6 +67,7 @@ class ScalarTermOfConvolution(Rule):
     """A number added to a convolution, or subtracted from it, is added to its bias."""
 
     source = "linearity of convolution in its bias"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -80,6 +83,7 @@ class ScalarDivisorOfConvolution(Rule):
     """Dividing a convolution by a number divides its kernels and its bias."""
 
     source = "linearity of convolution in its kernels"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -94,6 +98,7 @@ class ScalarFactorBeforeConvolution(Rule):
     """Multiplying a convolution's input by a number, or dividing it, does so to its kernels, whatever the padding."""
 
     source = "linearity of convolution in its input; padding is of zeros, which scaling keeps"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -109,6 +114,7 @@ class ScalarTermBeforeConvolution(Rule):
     """A number added to, or subtracted from, the input of an unpadded convolution moves its bias by the number times the kernels' sums."""
 
     source = "linearity of convolution in its input"
+    settles = True
     equality = recombined
     requires = [no_padding]
     trainable = True
@@ -126,6 +132,7 @@ class ShiftSubtractedBeforeConvolution(Rule):
     """A shift per channel subtracted from the input of an unpadded convolution lowers its bias by the shift summed over the taps."""
 
     source = "linearity of convolution in its input"
+    settles = True
     equality = recombined
     requires = [no_padding]
     trainable = True
@@ -143,6 +150,7 @@ class DivisorBeforeConvolution(Rule):
     """Dividing a convolution's input channels divides its kernels per input channel, whatever the padding."""
 
     source = "linearity of convolution in its input; padding is of zeros, which scaling keeps"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -158,6 +166,7 @@ class ScaleOfConvolution1d(Rule):
     """Multiplying the channels of a one-dimensional convolution, or dividing them, does so to its kernels and its bias."""
 
     source = "linearity of convolution in its kernels"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -174,6 +183,7 @@ class ShiftOfConvolution1d(Rule):
     """A shift per channel added to a one-dimensional convolution, or subtracted from it, is one of its bias."""
 
     source = "linearity of convolution in its bias"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -189,6 +199,7 @@ class ScaleOfTransposedConvolution(Rule):
     """Multiplying the channels of a transposed convolution, or dividing them, does so to its kernels and its bias."""
 
     source = "linearity of convolution in its kernels, with the weight layout [in, out, kh, kw] of transposed convolutions"
+    settles = True
     equality = recombined
     requires = [one_group, small_output_padding]
     trainable = True
@@ -207,6 +218,7 @@ class ShiftOfTransposedConvolution(Rule):
     """A shift per channel added to a transposed convolution, or subtracted from it, is one of its bias."""
 
     source = "linearity of convolution in its bias"
+    settles = True
     equality = recombined
     requires = [one_group, small_output_padding]
     trainable = True
@@ -226,6 +238,7 @@ class ScalarTermOfTransposedConvolution(Rule):
     """A number added to a transposed convolution, or subtracted from it, is one of its bias."""
 
     source = "linearity of convolution in its bias"
+    settles = True
     equality = recombined
     requires = [one_group, small_output_padding]
     trainable = True

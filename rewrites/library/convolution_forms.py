@@ -112,6 +112,7 @@ class ConvolutionThenPointwiseIsOneConvolution(Rule):
     """A convolution followed by a 1x1 convolution is one convolution by the composed kernels."""
 
     source = "composition of linear maps; Ding et al. 2021 (Diverse Branch Block), transform III"
+    tried = True
     equality = recombined
     trainable = True
 
@@ -130,6 +131,7 @@ class UnbiasedPointwiseThenConvolutionIsOneConvolution(Rule):
     """A 1x1 convolution without bias followed by a convolution is one convolution, even padded: it keeps zeros zero."""
 
     source = "composition of linear maps; Ding et al. 2021 (Diverse Branch Block), transform III"
+    tried = True
     equality = recombined
     trainable = True
 
@@ -146,6 +148,7 @@ class PointwiseThenConvolutionIsOneConvolution(Rule):
     """A 1x1 convolution followed by an unpadded convolution is one convolution whose bias absorbs the inner bias."""
 
     source = "composition of linear maps; Ding et al. 2021 (Diverse Branch Block), transform III"
+    tried = True
     equality = recombined
     requires = [no_padding]
     trainable = True
@@ -163,6 +166,7 @@ class DepthwisePointwiseConvolutionAsScale(Rule):
     """A depthwise 1x1 convolution scales and shifts each channel."""
 
     source = "definition of groups"
+    tried = True
     trainable = True
 
     def pattern(x: Image, weight: Weight[Float[Tensor, "c 1 1 1"]], bias: Weight[Float[Tensor, "c"]], groups: int):
@@ -226,6 +230,7 @@ class ScalarFactorOfConvolution(Rule):
     """A scalar factor of a convolution scales its kernels and its bias."""
 
     source = "linearity of convolution in its kernels"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -311,6 +316,7 @@ class AveragePoolAsConvolution(Rule):
     """An unpadded average pool is a depthwise convolution by constant kernels."""
 
     source = "Ding et al. 2021 (Diverse Branch Block), transform V"
+    tried = True
     equality = recombined
     requires = [Requires("there is a channel, as a convolution demands", lambda c: c >= 1)]
 

@@ -24,6 +24,7 @@ class AddConvolutionsOfOneInput(Rule):
     """The sum of two convolutions of one input, with kernels of one size, is one convolution by the sum of the kernels."""
 
     source = "Ding et al. 2021 (RepVGG), section 3.3; TASO"
+    tried = True
     equality = recombined
     trainable = True
 
@@ -153,6 +154,7 @@ class ConvolutionOfConcatenatedChannels(Rule):
     """A convolution of inputs stacked along the channels is the sum of convolutions by the two parts of the kernels."""
 
     source = "TASO; block form of a sum over input channels"
+    tried = True
     equality = recombined
     requires = [Requires("neither input is without channels, which torch does not convolve", lambda c, d: c >= 1 and d >= 1)]
     trainable = True
@@ -171,6 +173,7 @@ class ConcatenateConvolutions(Rule):
     """Convolutions of one input stacked along the channels are one convolution by the stacked kernels."""
 
     source = "Jia et al. 2019 (TASO), figure 2"
+    tried = True
     trainable = True
     bidirectional = True
 
@@ -187,6 +190,7 @@ class MergeParallelConvolutions(Rule):
     """Two convolutions of one input, with kernels of one size, are the parts of one convolution by the stacked kernels."""
 
     source = "Jia et al. 2019 (TASO), figure 2"
+    tried = True
     trainable = True
 
     def pattern(x: Float[Tensor, "n c h w"], v: Float[Tensor, "o c kh kw"], w: Float[Tensor, "p c kh kw"], a: Float[Tensor, "o"],

@@ -23,6 +23,7 @@ class SiluFromParts(Rule):
     """A value times its sigmoid is silu."""
 
     source = "Elfwing et al. 2018; Ramachandran et al. 2017"
+    settles = True
     equality = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW)
     trainable = True
     bidirectional = True
@@ -38,6 +39,7 @@ class GeluFromParts(Rule):
     """Half a value times one plus the error function of the value over √2 is gelu."""
 
     source = "Hendrycks and Gimpel 2016, equation 1"
+    settles = True
     equality = wider
     trainable = True
     bidirectional = True
@@ -53,6 +55,7 @@ class GeluFromDividedParts(Rule):
     """Half a value times one plus the error function of the value divided by √2 is gelu."""
 
     source = "Hendrycks and Gimpel 2016, equation 1; as exported to ONNX"
+    settles = True
     equality = wider
     trainable = True
 
@@ -67,6 +70,7 @@ class TanhGeluFromParts(Rule):
     """Half a value times one plus a hyperbolic tangent of a cubic in it is gelu approximated by tanh."""
 
     source = "Hendrycks and Gimpel 2016, section 2; Radford et al. 2019 (GPT-2)"
+    settles = True
     equality = wider
     trainable = True
 
@@ -93,15 +97,16 @@ class LogOfSigmoid(Rule):
 
 
 class MishFromParts(Rule):
-    """A value times the hyperbolic tangent of its softplus is mish."""
+    """A value times the hyperbolic tangent of the logarithm of one plus its exponential is mish."""
 
     source = "Misra 2019, equation 1"
-    equality = Equality.REAL.allowing(Change.NAN_INF)
+    settles = True
+    equality = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW)
     trainable = True
     bidirectional = True
 
     def pattern(x: Elements):
-        return x * torch.tanh(F.softplus(x))
+        return x * torch.tanh(torch.log1p(torch.exp(x)))
 
     def replacement(x):
         return F.mish(x)
@@ -111,6 +116,7 @@ class HardsigmoidFromParts(Rule):
     """A sixth of the relu6 of a value plus 3 is hardsigmoid."""
 
     source = "Howard et al. 2019 (MobileNetV3), section 5.2"
+    settles = True
     equality = wider
 
     def pattern(x: Elements):
@@ -124,6 +130,7 @@ class HardswishFromParts(Rule):
     """A value times the relu6 of it plus 3, over 6, is hardswish."""
 
     source = "Howard et al. 2019 (MobileNetV3), section 5.2"
+    settles = True
     equality = wider
 
     def pattern(x: Elements):
@@ -137,6 +144,7 @@ class HardswishFromClamp(Rule):
     """A value times it plus 3, clamped to [0, 6], over 6, is hardswish."""
 
     source = "Howard et al. 2019 (MobileNetV3), section 5.2; as exported to ONNX"
+    settles = True
     equality = wider
 
     def pattern(x: Elements):
@@ -150,6 +158,7 @@ class HardswishFromDividedClamp(Rule):
     """A value times a sixth of it plus 3, clamped to [0, 6], is hardswish."""
 
     source = "Howard et al. 2019 (MobileNetV3), section 5.2; as exported to ONNX"
+    settles = True
     equality = wider
 
     def pattern(x: Elements):
@@ -163,6 +172,7 @@ class HardsigmoidFromClamp(Rule):
     """A sixth of a value plus 3, clamped to [0, 6], is hardsigmoid."""
 
     source = "Howard et al. 2019 (MobileNetV3), section 5.2; as exported to ONNX"
+    settles = True
     equality = wider
 
     def pattern(x: Elements):
@@ -176,6 +186,7 @@ class SiluFromQuotient(Rule):
     """A value over one plus the exponential of its negation is silu."""
 
     source = "Elfwing et al. 2018, with the logistic function written out"
+    settles = True
     equality = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
     trainable = True
 
@@ -190,6 +201,7 @@ class GeluFromHalvedProduct(Rule):
     """A value times one plus the error function of it over √2, halved at the end, is gelu."""
 
     source = "Hendrycks and Gimpel 2016, equation 1; as exported to ONNX"
+    settles = True
     equality = wider
     trainable = True
 
@@ -204,6 +216,7 @@ class HardswishFromHardsigmoid(Rule):
     """A value times its hardsigmoid is hardswish."""
 
     source = "Howard et al. 2019 (MobileNetV3), section 5.2"
+    settles = True
     equality = wider
     bidirectional = True
 
@@ -233,6 +246,7 @@ class SoftsignFromParts(Rule):
     """A value over one plus its magnitude is softsign."""
 
     source = "Bergstra et al. 2009"
+    settles = True
     equality = Equality.REAL.allowing(Change.OVERFLOW, Change.NAN_INF)
     trainable = True
     bidirectional = True

@@ -39,6 +39,7 @@ class LinearMovesIntoEmbedding(Rule):
     """A linear layer of looked-up rows is a lookup in the linear layer of the table."""
 
     source = "a lookup takes whole rows"
+    tried = True
     equality = Equality.REAL
     trainable = True
 
@@ -53,6 +54,7 @@ class FunctionMovesIntoEmbedding(Rule):
     """A pointwise function of looked-up rows is a lookup in the function of the table."""
 
     source = "a lookup takes whole rows"
+    tried = True
     equality = Equality.REAL
     trainable = True
 
@@ -67,6 +69,7 @@ class ScalarFactorMovesIntoEmbedding(Rule):
     """A scalar factor of looked-up rows scales the table."""
 
     source = "Vaswani et al. 2017, section 3.4"
+    tried = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -81,6 +84,7 @@ class ShiftMovesIntoEmbedding(Rule):
     """A vector added to all looked-up rows is added to the rows of the table, as with one token type."""
 
     source = "Devlin et al. 2019 (BERT), section 3.2"
+    tried = True
     equality = Equality.BITWISE
     trainable = True
 

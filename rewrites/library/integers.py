@@ -97,13 +97,14 @@ class IntegerSubtractSelf(Rule):
 
 
 class FloorDivideTwice(Rule):
-    """Floored division by one integer and then by a positive one is floored division by the product."""
+    """Floored division by one positive integer and then by another is floored division by the product."""
 
     source = "Graham, Knuth and Patashnik 1994, equation 3.11"
     equality = Equality.BITWISE
     requires = [
-        Requires("the first divisor is not zero", lambda first: first != 0),
+        Requires("the first divisor is positive", lambda first: first >= 1),
         Requires("the second divisor is positive", lambda second: second >= 1),
+        Requires("the product is a number of 64 bits", lambda first, second: first * second < 2**63),
     ]
 
     def pattern(x: Longs, first: int, second: int):

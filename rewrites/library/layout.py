@@ -25,6 +25,7 @@ class TransposeTwice(Rule):
     """Exchanging two axes twice changes nothing."""
 
     source = "a transposition is its own inverse"
+    settles = True
     equality = Equality.BITWISE
     requires = [in_order]
     trainable = True
@@ -40,6 +41,7 @@ class PermuteOfPermuteOfThree(Rule):
     """Two permutations of three axes are one: the second's places are looked up in the first."""
 
     source = "composition of permutations; q∘p has axes first[second[i]]"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -54,6 +56,7 @@ class PermuteOfPermuteOfFour(Rule):
     """Two permutations of the axes of an image batch or of heads are one."""
 
     source = "composition of permutations; q∘p has axes first[second[i]]"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -68,6 +71,7 @@ class PermuteInPlace(Rule):
     """A permutation that leaves every axis where it is changes nothing."""
 
     source = "identity of the permutations"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -111,6 +115,7 @@ class ExpandToOwnShape(Rule):
     """Expanding to the shape a tensor has changes nothing."""
 
     source = "PyTorch, broadcasting semantics"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -125,6 +130,7 @@ class ReshapeToOwnShape(Rule):
     """Reshaping to the shape a tensor has changes nothing."""
 
     source = "row-major order"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -139,6 +145,7 @@ class FlattenThenUnflatten(Rule):
     """Flattening two axes and taking them apart again changes nothing."""
 
     source = "row-major order"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -153,6 +160,7 @@ class UnflattenThenFlatten(Rule):
     """Taking an axis apart and flattening the parts again changes nothing."""
 
     source = "row-major order"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -167,6 +175,7 @@ class FlattenTwice(Rule):
     """Flattening two axes and then a third is flattening all three."""
 
     source = "row-major order"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -181,6 +190,7 @@ class UnsqueezeThenSqueeze(Rule):
     """Adding an axis of size 1 and removing it changes nothing."""
 
     source = "row-major order"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -195,6 +205,7 @@ class SliceOfSlice(Rule):
     """A slice of a slice along the same axis is one slice."""
 
     source = "index maps compose"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
     requires = [
@@ -213,6 +224,7 @@ class WholeSlice(Rule):
     """A slice of everything changes nothing."""
 
     source = "index maps compose"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -256,6 +268,7 @@ class PadOfPad(Rule):
     """Padding an image twice with zeros is padding once by the sums."""
 
     source = "index maps compose"
+    settles = True
     equality = Equality.BITWISE
     requires = [
         Requires(
@@ -279,6 +292,7 @@ class PadByNothing(Rule):
     """Padding by nothing changes nothing."""
 
     source = "index maps compose"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -293,6 +307,7 @@ class SliceOfPad(Rule):
     """Cutting off what padding added leaves what was there."""
 
     source = "index maps compose"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
     requires = [Requires("the slice counts from the start", lambda before: before >= 0)]
@@ -308,6 +323,7 @@ class FlipTwice(Rule):
     """Flipping an axis twice changes nothing."""
 
     source = "a flip is its own inverse"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -322,6 +338,7 @@ class ContiguousChangesNothing(Rule):
     """Laying out a tensor contiguously changes no element."""
 
     source = "PyTorch, torch.Tensor.contiguous"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 

@@ -172,6 +172,7 @@ class ColumnScaleMovesIntoMatMul(Rule):
     """Scaling the columns of a product scales the columns of its right operand."""
 
     source = "linear algebra: A·B·diag(s)"
+    tried = True
     equality = recombined
     trainable = True
 
@@ -186,6 +187,7 @@ class InnerScaleMovesAcrossMatMul(Rule):
     """Scaling the columns of the left operand scales the rows of the right one."""
 
     source = "linear algebra: (A·diag(s))·B = A·(diag(s)·B)"
+    tried = True
     equality = recombined
     trainable = True
 
@@ -200,6 +202,7 @@ class ShiftIntoLinear(Rule):
     """A vector added to a linear layer is added to its bias."""
 
     source = "linearity in the bias"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -214,6 +217,7 @@ class ScaleIntoLinear(Rule):
     """Scaling the outputs of a linear layer scales its weight's rows and its bias."""
 
     source = "linearity in the weight"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -228,6 +232,7 @@ class ScalarFactorIntoLinear(Rule):
     """A scalar factor of a linear layer scales its weight and its bias."""
 
     source = "linearity in the weight"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -242,6 +247,7 @@ class ScalarDivisorIntoLinear(Rule):
     """A scalar divisor of a linear layer divides its weight and its bias."""
 
     source = "linearity in the weight"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -256,6 +262,7 @@ class InputScaleIntoLinear(Rule):
     """Scaling the inputs of a linear layer scales its weight's columns."""
 
     source = "linearity in the input"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -270,6 +277,7 @@ class InputShiftIntoLinear(Rule):
     """Shifting the inputs of a linear layer shifts its bias by the weight times the shift."""
 
     source = "linearity in the input"
+    settles = True
     equality = recombined
     trainable = True
 
@@ -284,6 +292,7 @@ class LinearOfLinear(Rule):
     """Two linear layers with nothing between them are one."""
 
     source = "composition of affine maps"
+    tried = True
     equality = recombined
     trainable = True
 

@@ -48,6 +48,7 @@ class BiasedMatMulAsLinear(Rule):
     """A product with a matrix plus a vector per column is a linear layer of the transposed matrix."""
 
     source = "ONNX Runtime, MatMulAddFusion"
+    tried = True
     trainable = True
 
     def pattern(x: Float[Tensor, "*s m k"], weight: Weight[Float[Tensor, "k n"]], bias: Weight[Float[Tensor, "n"]]):
@@ -133,6 +134,7 @@ class FlattenRowsOfMatMul(Rule):
     """Rows of a batch times one matrix are the rows of one taller matrix."""
 
     source = "ONNX Runtime, MatMul with a shared right operand"
+    tried = True
     trainable = True
     bidirectional = True
 

@@ -20,6 +20,7 @@ class ConcatenateMatMulColumns(Rule):
     """Products with a common left operand, side by side, are one product with the right operands side by side."""
 
     source = "block matrices; TASO"
+    tried = True
     trainable = True
     bidirectional = True
 
@@ -34,6 +35,7 @@ class ConcatenateMatMulRows(Rule):
     """Products with a common right operand, one above the other, are one product of the left operands one above the other."""
 
     source = "block matrices; TASO"
+    tried = True
     trainable = True
     bidirectional = True
 
@@ -63,6 +65,7 @@ class MergeParallelMatMuls(Rule):
     """Two products with a common left operand are the parts of one product."""
 
     source = "block matrices; TASO"
+    tried = True
     trainable = True
 
     def pattern(a: Float[Tensor, "*s m k"], b: Float[Tensor, "*s k n"], c: Float[Tensor, "*s k p"]):
@@ -117,6 +120,7 @@ class MergeParallelLinears(Rule):
     """Two linear layers of one input are the parts of one linear layer."""
 
     source = "block matrices; Narayanan et al. 2021, section 4.2"
+    tried = True
     trainable = True
 
     def pattern(x: Rows, v: Weight[Float[Tensor, "n k"]], w: Weight[Float[Tensor, "p k"]], a: Weight[Float[Tensor, "n"]],
@@ -131,6 +135,7 @@ class ConcatenateLinears(Rule):
     """Linear layers of one input, side by side, are one linear layer."""
 
     source = "block matrices"
+    tried = True
     trainable = True
     bidirectional = True
 

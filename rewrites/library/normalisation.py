@@ -33,6 +33,7 @@ class BatchNormAsScaleAndShift(Rule):
     """An inference-mode batch norm scales and shifts each channel."""
 
     source = "Ioffe and Szegedy 2015, algorithm 2"
+    tried = True
     equality = wider
     requires = [running_statistics]
 
@@ -48,6 +49,7 @@ class ScaleAndShiftAsBatchNorm(Rule):
     """Scaling and then shifting each channel of an image is an inference-mode batch norm of means 0 and variances 1."""
 
     source = "Ioffe and Szegedy 2015, algorithm 2; runtimes keep a batch norm in the layout of the convolutions around it"
+    tried = True
     equality = wider
     requires = [a_channel]
 
@@ -63,6 +65,7 @@ class ScalarScaleAndShiftAsBatchNorm(Rule):
     """Scaling and then shifting an image by two numbers is an inference-mode batch norm of means 0 and variances 1."""
 
     source = "Ioffe and Szegedy 2015, algorithm 2; runtimes keep a batch norm in the layout of the convolutions around it"
+    tried = True
     equality = wider
     requires = [a_channel]
 
@@ -78,6 +81,7 @@ class BatchNormOfBatchNorm(Rule):
     """Two inference-mode batch norms in a row are one."""
 
     source = "composition of affine maps"
+    settles = True
     equality = wider
     requires = [running_statistics]
 
@@ -95,6 +99,7 @@ class ScaleIntoBatchNorm(Rule):
     """Scaling the channels of a batch norm scales its γ and β, whichever statistics it uses."""
 
     source = "the learned scale and shift come last"
+    settles = True
     equality = wider
     trainable = True
 
@@ -111,6 +116,7 @@ class ShiftIntoBatchNorm(Rule):
     """Shifting the channels of a batch norm shifts its β."""
 
     source = "the learned scale and shift come last"
+    settles = True
     equality = wider
     trainable = True
 
@@ -126,6 +132,7 @@ class InputShiftIntoBatchNorm(Rule):
     """Shifting the channels before an inference-mode batch norm moves its mean the other way."""
 
     source = "(x + t) − μ = x − (μ − t)"
+    settles = True
     equality = wider
 
     def pattern(x: Float[Tensor, "n c h w"], shift: Weight[Float[Tensor, "c 1 1"]], gamma: PerChannel, beta: PerChannel, mean: PerChannel,
@@ -140,6 +147,7 @@ class FoldBatchNormIntoLinear(Rule):
     """An inference-mode batch norm after a linear layer is that layer with scaled rows and a shifted bias."""
 
     source = "Ioffe and Szegedy 2015, section 3.1"
+    settles = True
     equality = wider
     requires = [running_statistics]
 
@@ -156,6 +164,7 @@ class FoldBatchNormBeforeLinear(Rule):
     """An inference-mode batch norm before a linear layer is that layer with scaled columns and a shifted bias."""
 
     source = "composition of affine maps"
+    settles = True
     equality = wider
     requires = [running_statistics]
 
@@ -231,6 +240,7 @@ class LayerNormIntoLinear(Rule):
     """The scale and shift of a layer norm move into the linear layer behind it."""
 
     source = "Ashkboos et al. 2024 (SliceGPT), section 3.2"
+    tried = True
     equality = wider
     trainable = True
 
@@ -246,6 +256,7 @@ class RmsNormIntoLinear(Rule):
     """The scale of a root-mean-square norm moves into the linear layer behind it."""
 
     source = "Ashkboos et al. 2024 (SliceGPT), section 3.2"
+    tried = True
     equality = wider
     trainable = True
 
@@ -260,6 +271,7 @@ class GroupNormIntoPointwiseConvolution(Rule):
     """The scale and shift of a group norm move into the 1x1 convolution behind it."""
 
     source = "composition of affine maps; a 1x1 convolution without padding reads every channel at every position"
+    tried = True
     equality = wider
     trainable = True
 
@@ -310,6 +322,7 @@ class RmsNormFromParts(Rule):
     """Rows times the reciprocal root of their mean square, times a scale, are the root-mean-square norm."""
 
     source = "Zhang and Sennrich 2019, equation 4; Touvron et al. 2023 (Llama)"
+    tried = True
     equality = wider
     trainable = True
 
@@ -324,6 +337,7 @@ class LayerNormFromParts(Rule):
     """Centred rows over the root of their mean square, scaled and shifted, are the layer norm."""
 
     source = "Ba et al. 2016, equation 4; ONNX Runtime, LayerNormFusion"
+    tried = True
     equality = wider
     trainable = True
 
@@ -339,6 +353,7 @@ class StandardisationIntoLinear(Rule):
     """Standardising the features, (x − mean) / deviation, folds into the linear layer behind it."""
 
     source = "composition of affine maps"
+    settles = True
     equality = wider
     trainable = True
 

@@ -126,7 +126,7 @@ class NegativeFactorExchangesExtremes(Rule):
     """A scalar factor that is not positive comes out of a maximum, which becomes a minimum."""
 
     source = "multiplication by a negative number reverses the order"
-    equality = exact_but_special
+    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
     requires = [Requires("the factor is not positive", lambda factor: factor <= 0)]
 
     def pattern(x: Elements, y: Elements, factor: float):
@@ -140,7 +140,7 @@ class MaximumPlusMinimum(Rule):
     """The maximum plus the minimum is the sum."""
 
     source = "one of the two is each operand"
-    equality = exact_but_zero
+    equality = Equality.REAL.allowing(Change.SIGNED_ZERO)
     trainable = True
 
     def pattern(x: Elements, y: Elements):
@@ -182,6 +182,7 @@ class ReluAsClamp(Rule):
     """Clamping from below at zero is relu."""
 
     source = "definition of relu"
+    settles = True
     equality = exact_but_zero
     bidirectional = True
 
@@ -210,6 +211,7 @@ class ClampAsTwoClamps(Rule):
     """Clamping from below and then from above is one clamp."""
 
     source = "PyTorch, torch.clamp: min(max(x, low), high)"
+    settles = True
     equality = exact_but_zero
     trainable = True
     bidirectional = True
@@ -225,6 +227,7 @@ class ClampInsideClamp(Rule):
     """A clamp to a range within the range of a clamp before it makes that one superfluous."""
 
     source = "nested intervals"
+    settles = True
     equality = exact_but_zero
     requires = [
         Requires("the first range reaches as low", lambda low, inner_low: low <= inner_low),
@@ -242,6 +245,7 @@ class ClampAroundClamp(Rule):
     """A clamp to a range that contains the range of a clamp before it does nothing."""
 
     source = "nested intervals"
+    settles = True
     equality = exact_but_zero
     requires = [
         Requires("the second range reaches as low", lambda low, outer_low: outer_low <= low),
@@ -260,6 +264,7 @@ class ClampOfRelu(Rule):
     """A clamp from a bound that is not negative makes a relu before it superfluous."""
 
     source = "nested intervals"
+    settles = True
     equality = exact_but_zero
     requires = [Requires("the lower bound is not negative", lambda low: low >= 0)]
 
@@ -274,6 +279,7 @@ class ReluOfClamp(Rule):
     """A relu after a clamp raises the lower bound to zero."""
 
     source = "nested intervals"
+    settles = True
     equality = exact_but_zero
     requires = [
         Requires("the lower bound is not positive", lambda low: low <= 0),

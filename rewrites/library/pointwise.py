@@ -82,6 +82,7 @@ class FactorOfTermAndProduct(Rule):
     """A term plus its product with another factor is the term times one more than the factor."""
 
     source = "field axioms; Peebles and Xie 2023 (DiT), adaptive layer norm"
+    tried = True
     equality = regrouped
     trainable = True
     bidirectional = True
@@ -127,6 +128,7 @@ class DoubleNegation(Rule):
     """A negated negation changes nothing."""
 
     source = "IEEE 754-2019, section 5.5.1"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 

@@ -119,6 +119,7 @@ class PointwiseConvolutionMovesPastAveragePool(Rule):
     """A 1x1 convolution may come before or after an unpadded average pool, where it has fewer positions."""
 
     source = "linearity; Huang et al. 2017 (DenseNet), the transition layer"
+    tried = True
     equality = reordered
     trainable = True
     bidirectional = True
@@ -149,7 +150,7 @@ class ShiftMovesOutOfMaxPool(Rule):
     """A scalar added to every position is added to the max pool."""
 
     source = "addition is monotone; padding counts as −∞"
-    equality = exact_but_special
+    equality = Equality.REAL.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
     bidirectional = True
 
     def pattern(x: Image, shift: float, kernel: Pair, stride: Pair, padding: Pair):
@@ -163,6 +164,7 @@ class ReluMovesOutOfMaxPool(Rule):
     """relu may come before or after a max pool, where it has fewer positions."""
 
     source = "relu never falls"
+    tried = True
     equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
     bidirectional = True
 
@@ -177,7 +179,7 @@ class PoolOfConcatenatedChannels(Rule):
     """Pools of inputs joined along the channels are the joined pools."""
 
     source = "channels are pooled alone"
-    equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
+    equality = Equality.REAL.allowing(Change.SIGNED_ZERO)
     requires = [Requires("neither input is without channels, which PyTorch does not pool", lambda c, d: c >= 1 and d >= 1)]
     trainable = True
     bidirectional = True
@@ -195,6 +197,7 @@ class FoldPaddingIntoAveragePool(Rule):
     """Padding with zeros before an average pool is its own padding, if that counts."""
 
     source = "ONNX AveragePool, count_include_pad"
+    settles = True
     equality = reordered
     requires = [added, half_windows]
     trainable = True
@@ -210,6 +213,7 @@ class FoldPaddingIntoMaxPool(Rule):
     """Padding with −∞ before a max pool is its own padding."""
 
     source = "PyTorch, torch.nn.MaxPool2d"
+    settles = True
     equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
     requires = [added, half_windows]
 
@@ -224,7 +228,8 @@ class FoldPaddingOfReluIntoMaxPool(Rule):
     """Padding a relu with zeros before a max pool is the pool's own padding: no element is smaller than zero."""
 
     source = "every window holds an element of the image, as the padding is at most half the kernel"
-    equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
+    settles = True
+    equality = Equality.REAL.allowing(Change.SIGNED_ZERO)
     requires = [added, half_windows]
 
     def pattern(x: Image, rows: int, columns: int, kernel: Pair, stride: Pair):
@@ -297,6 +302,7 @@ class PoolOfSinglePositions(Rule):
     """A pool of single positions changes nothing."""
 
     source = "means and maxima of one element"
+    settles = True
     equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
     trainable = True
 

@@ -35,6 +35,7 @@ class FirstPower(Rule):
     """The first power changes nothing."""
 
     source = "IEEE 754-2019, section 9.2.1"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 

@@ -20,6 +20,7 @@ class AddZero(Rule):
     """Adding zero changes nothing but −0."""
 
     source = "IEEE 754-2019, section 6.3"
+    settles = True
     equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
     trainable = True
 
@@ -34,6 +35,7 @@ class SubtractZero(Rule):
     """Subtracting zero changes nothing."""
 
     source = "IEEE 754-2019, section 6.3"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -48,6 +50,7 @@ class MultiplyByOne(Rule):
     """Multiplying by one changes nothing."""
 
     source = "field axioms"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -62,6 +65,7 @@ class DivideByOne(Rule):
     """Dividing by one changes nothing."""
 
     source = "field axioms"
+    settles = True
     equality = Equality.BITWISE
     trainable = True
 
@@ -149,6 +153,7 @@ class DivisionByScalarAsProduct(Rule):
     """Dividing by a scalar is multiplying by its reciprocal."""
 
     source = "field axioms"
+    tried = True
     equality = reordered
     requires = [Requires("the divisor is not zero", lambda divisor: divisor != 0)]
     trainable = True
@@ -164,6 +169,7 @@ class ScalarFactorsCombine(Rule):
     """Two scalar factors are one."""
 
     source = "field axioms"
+    settles = True
     equality = reordered
     trainable = True
 
@@ -178,6 +184,7 @@ class ScalarTermsCombine(Rule):
     """Two scalar terms are one."""
 
     source = "field axioms"
+    settles = True
     equality = regrouped
     trainable = True
 
@@ -192,6 +199,7 @@ class ScalarFactorAndDivisorCombine(Rule):
     """A scalar factor and a scalar divisor are one factor."""
 
     source = "field axioms"
+    settles = True
     equality = reordered
     requires = [Requires("the divisor is not zero", lambda divisor: divisor != 0)]
     trainable = True

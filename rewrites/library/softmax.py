@@ -62,6 +62,7 @@ class SoftmaxFromStableParts(Rule):
     """Exponentials of the distances to the row's maximum, over their sum, are the softmax."""
 
     source = "Milakov and Gimelshein 2018, algorithm 2"
+    tried = True
     equality = wider
     trainable = True
 
@@ -77,6 +78,7 @@ class SoftmaxFromParts(Rule):
     """Exponentials over their sum are the softmax, which does not overflow where the exponentials do."""
 
     source = "Milakov and Gimelshein 2018, algorithm 1"
+    tried = True
     equality = wider
     trainable = True
 

@@ -1,0 +1,120 @@
+"""Rewrites that need no search: laws that never make a graph worse, applied wherever they match until none does.
+
+What other tools write in many pieces (a batch norm as four pointwise operators, a hard-swish as four, permutations around all of
+them) comes to one form in this way, however large the graph is, and the search starts from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from costs.kernels import computed_from_constants
+from graphs.graph import Graph, Value
+from operators.layout import Permute
+from operators.sources import Scalar
+from rewrites.apply import RewriteError, apply_in_place
+from rewrites.host import Host
+from rewrites.match import Match, find_matches
+from rewrites.patterns import sketches
+from rewrites.rule import Rule
+from search.certified import Admitted
+
+ROUNDS = 400
+
+
+@dataclass
+class Settled:
+    """What settling did: (rule, place, certificate) of every rewrite in order; the rules that had no certificate; whether all was done."""
+
+    steps: list[tuple[str, str, str]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    complete: bool = True
+
+
+def settle(
+    graph: Graph,
+    rules: Sequence[Admitted],
+    out_of_time: Callable[[], bool] = lambda: False,
+    omitted: Collection[type[Rule]] = (),
+    tried: Collection[type[Rule]] = (),
+    after_round: Callable[[Graph, Settled], None] = lambda graph, settled: None,
+) -> Settled:
+    """Apply the rules marked `settles`, and those of `tried`, to the graph itself, wherever they match, until none does.
+
+    omitted: rules to leave out   after_round: hears of the graph each time that rules were applied all over it
+    Rules are asked for their certificates when they first match; a rule without one is left out.
+    """
+    found = Settled()
+    chosen = [entry for entry in rules if (entry.rule.settles and entry.rule not in omitted) or entry.rule in tried]
+    around: set[int] | None = None
+    for _ in range(ROUNDS):
+        matches = _matches(graph, chosen, around)
+        touched: set[int] = set()
+        postponed: set[int] = set()
+        for entry, match in matches:
+            if out_of_time():
+                found.complete = False
+                break
+            if entry.denied:
+                continue
+            if not touched.isdisjoint(_read(match)) or any(node not in graph.network for node in _read(match)):
+                postponed.update(match.nodes)
+                continue
+            if not entry.certificate:
+                found.refused.append(entry.rule.__name__)
+                continue
+            place = ", ".join(f"{type(graph.operator(node)).__name__} %{node}" for node in match.nodes)
+            try:
+                applied = apply_in_place(match, graph)
+            except RewriteError:
+                continue
+            touched.update(applied.touched, match.nodes)
+            found.steps.append((entry.rule.__name__, place, entry.certificate))
+        if touched:
+            after_round(graph, found)
+        around = {node for node in touched | postponed if node in graph.network}
+        if not around or not found.complete:
+            return found
+    found.complete = False
+    return found
+
+
+def _matches(graph: Graph, rules: Sequence[Admitted], around: Collection[int] | None) -> list[tuple[Admitted, Match]]:
+    """The matches that repeat no work, larger patterns first, in the order of the rules."""
+    host = Host(graph)
+    free = computed_from_constants(graph)
+    found = [
+        (entry, match)
+        for entry in rules
+        if not entry.denied
+        for match in find_matches(entry.rule, host, around)
+        if _repeats_nothing(graph, match, free)
+    ]
+    return sorted(found, key=lambda pair: -len(pair[1].nodes))
+
+
+def _repeats_nothing(graph: Graph, match: Match, free: Collection[int]) -> bool:
+    """Whatever stays alive beside the replacement is known before the model runs, or moves no element."""
+    return all(node in free or isinstance(graph.operator(node), Permute) for node in match.kept)
+
+
+def _read(match: Match) -> set[int]:
+    """The nodes that a match covers or reads."""
+    return set(match.nodes) | {value.node for value in match.bindings.values() if isinstance(value, Value)}
+
+
+def literals(rules: Sequence[Admitted]) -> set[float]:
+    """The numbers that the rules' patterns name, other than whole ones."""
+    found: set[float] = set()
+    for entry in rules:
+        for pattern in sketches(entry.rule):
+            for node in pattern.nodes.values():
+                if node.kind is Scalar:
+                    ((_, value),) = node.fields
+                    if isinstance(value, float) and not value.is_integer():
+                        found.add(value)
+    return found
+
+
+__all__ = ["Settled", "literals", "settle"]
