@@ -10,6 +10,7 @@ from hypothesis import seed as seeded
 from hypothesis.errors import Unsatisfiable
 
 from verifier.instances import Instance, Space, instances
+from verifier.notes import notes_kept_apart
 from verifier.running import Outcome, run_sides
 from verifier.values import ORDINARY
 
@@ -64,7 +65,8 @@ def _search(space: Space, dtype: str, examples: int, seed: int, deadline: float)
             target(error)
 
     try:
-        measure()
+        with notes_kept_apart():
+            measure()
     except Unsatisfiable:
         return None
     return max(worst, default=None)

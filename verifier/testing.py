@@ -15,6 +15,7 @@ from rewrites.rule import Rule
 from verifier.comparing import Difference, Kind, Standard, compare
 from verifier.grids import grids, without_zeros
 from verifier.instances import FLOATS, Instance, Space, instances
+from verifier.notes import notes_kept_apart
 from verifier.running import Outcome, run_sides
 from verifier.shrinking import smallest
 from verifier.values import DISTINCT, EXTREME, ORDINARY, POSITIVE, SMALL, SPECIAL, TIES
@@ -169,7 +170,8 @@ def search(
             raise _Found
 
     try:
-        attempt()
+        with notes_kept_apart():
+            attempt()
     except (_Found, Flaky):
         if not failing:
             raise

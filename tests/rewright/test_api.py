@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import configuration
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -106,3 +110,41 @@ def test_a_refuted_rule_is_never_applied() -> None:
     result = rewright.optimize(model, (x,), rules=[DropRelu], budget=20)
     assert result.steps == []
     assert any(refusal.startswith("DropRelu: no valid certificate") for refusal in result.refused)
+
+
+OWN_RULE = '''
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from rewrites import Rule
+import rewright
+
+class Twice(Rule):
+    """The relu of a relu is the relu."""
+    source = "idempotence"
+    def pattern(a: Float[Tensor, "n"]):
+        return torch.relu(torch.relu(a))
+    def replacement(a):
+        return torch.relu(a)
+
+print(rewright.verify(Twice, examples=5).status)
+'''
+
+
+def test_verifying_leaves_nothing_where_it_is_called(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "mine.py").write_text(OWN_RULE)
+    environment = {name: value for name, value in os.environ.items() if name != "HYPOTHESIS_STORAGE_DIRECTORY"}
+    environment["REWRIGHT_CACHE"] = str(tmp_path / "cache")
+    command = [sys.executable, "mine.py"]
+    answer = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    assert "PROVED" in answer.stdout
+    assert [path.name for path in here.iterdir()] == ["mine.py"]
+    assert (tmp_path / "cache" / "hypothesis").is_dir()
+
+
+def test_a_users_own_hypothesis_keeps_its_folder() -> None:
+    before = configuration.storage_directory(intent_to_write=False).home_directory
+    rewright.verify(ReluIsIdempotent, examples=2)
+    assert configuration.storage_directory(intent_to_write=False).home_directory == before
