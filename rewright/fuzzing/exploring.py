@@ -20,6 +20,7 @@ from hypothesis.strategies import SearchStrategy
 from rewright.fuzzing import operators, rules
 from rewright.fuzzing.finding import Finding, Outcome, Problem, Subject, problem_of
 from rewrites.rule import Rule
+from verifier.notes import notes_kept_apart
 
 Check = Callable[[Any, Outcome], Problem | None]
 REPLAYS = 20
@@ -85,7 +86,7 @@ def _drive(
     )  # fmt: skip
     chance = random.Random(zlib.crc32(f"{seed} {task} {subject}".encode()))
     # Nothing was found, or what was found did not fail a second time: it is in `found` either way.
-    with suppress(NoSuchExample, Unsatisfiable, Flaky):
+    with suppress(NoSuchExample, Unsatisfiable, Flaky), notes_kept_apart():
         find(strategy, fails, settings=options, random=chance, database_key=key)
     if not found:
         for example in kept_before:
