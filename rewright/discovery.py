@@ -46,13 +46,21 @@ def discover(
 
 
 def judge(name: str, text: str) -> Judgement:
-    """Verify a rule given as Python text: only a proof for all sizes is good enough to keep it."""
+    """Verify a rule given as Python text, and its reverse where it is bidirectional: it holds if both are proved for all sizes."""
     from rewrites.generator.generalisation import rule_from_text
     from rewrites.generator.judging import Judgement
+    from rewrites.reverse import reverse
+    from rewrites.signature import RuleDefinitionError
     from verifier.verdict import Status
     from verifier.verify import verify
 
-    verdict = verify(rule_from_text(name, text), examples=30, timeout=30.0)
+    rule = rule_from_text(name, text)
+    verdict = verify(rule, examples=30, timeout=30.0)
+    if rule.bidirectional and verdict.status is Status.PROVED:
+        try:
+            verdict = verify(reverse(rule), examples=30, timeout=30.0)
+        except RuleDefinitionError as error:
+            return Judgement(False, "not a rule", str(error))
     return Judgement(verdict.status is Status.PROVED, verdict.status.value, verdict.reason)
 
 

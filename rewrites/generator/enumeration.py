@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rewrites.generator.classes import ClassIndex
@@ -107,6 +106,9 @@ class Enumeration:
     def _operands(self, operation: Operation, size: int, last: bool) -> Iterator[tuple[list[Stack], list[Integers]]]:
         """Every list of representatives whose union has `size` − 1 operations, in blocks of one kind."""
         choices = [[stack for stack in self.stacks.values() if _suits(operation, p, stack)] for p in range(len(operation.ranks))]
+        if operation.inputs:
+            restricted = [[stack.restricted(sort) for stack in found] for found, sort in zip(choices, operation.inputs, strict=True)]
+            choices = [[stack for stack in found if stack.terms] for found in restricted]
         for stacks in map(list, itertools.product(*choices)):
             if operation.constant and size > 1:
                 continue
@@ -116,9 +118,6 @@ class Enumeration:
             if key not in self._lists:
                 self._lists[key] = list(operand_lists(stacks, size - 1, only_first=last))
             for indices in self._lists[key]:
-                if operation.inputs:
-                    fit = _inputs_fit(operation, stacks, indices)
-                    indices = [index[fit] for index in indices]
                 if operation.commutative:
                     ordered = stacks[0].numbers[indices[0]] <= stacks[1].numbers[indices[1]]
                     indices = [index[ordered] for index in indices]
@@ -212,12 +211,3 @@ def _suits(operation: Operation, position: int, stack: Stack) -> bool:
     if rank is not None and len(stack.shapes[0]) != rank:
         return False
     return stack.weight if position in operation.weights else not (stack.weight and operation.activation == position)
-
-
-def _inputs_fit(operation: Operation, stacks: Sequence[Stack], indices: Sequence[Integers]) -> NDArray[np.bool_]:
-    """Which lists have an input of the sort that the operation wants, where it wants one."""
-    fit = np.ones(len(indices[0]), dtype=bool)
-    for sort, stack, index in zip(operation.inputs, stacks, indices, strict=True):
-        if sort != ".":
-            fit &= np.array([term.is_input and term.operation[0] == sort for term in stack.terms], dtype=bool)[index]
-    return fit

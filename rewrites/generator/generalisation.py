@@ -68,6 +68,15 @@ class Discovered:
     rule: type[Rule]
     text: str
     conditions: tuple[str, ...]
+    reversible: bool = False
+    """Both sides use every variable, and both compute."""
+
+    def both_ways(self) -> Discovered:
+        """The same rule, to be used from right to left as well."""
+        lines = self.text.splitlines()
+        lines.insert(next(i for i, line in enumerate(lines) if line.startswith("    source = ")) + 1, "    bidirectional = True")
+        text = "\n".join(lines)
+        return replace(self, rule=rule_from_text(self.name, text), text=text)
 
     def allowing(self, change: Change) -> Discovered:
         """The same rule, declaring one more change in floating point."""
@@ -77,7 +86,7 @@ class Discovered:
         where = next(i for i, line in enumerate(lines) if line.startswith("    source = ")) + 1
         lines.insert(where, f"    equality = Equality.REAL.allowing({names})")
         text = "\n".join(lines)
-        return Discovered(self.name, rule_from_text(self.name, text), text, self.conditions)
+        return replace(self, rule=rule_from_text(self.name, text), text=text)
 
 
 @dataclass(frozen=True)
@@ -256,7 +265,19 @@ def rule_of(candidate: Candidate, name: str, openness: Openness) -> Discovered:
     examples = [torch.zeros(SORTS[i[0]].shape(WORLDS[0])) for i in candidate.inputs] + list(attributes.values())
     paired = rule_from_pair(space["pattern"], space["replacement"], examples, name, _SOURCE)
     text = _source_text(name, paired.signature(), candidate, openness, sizes)
-    return Discovered(name, rule_from_text(name, text), text, openness.conditions)
+    return Discovered(name, rule_from_text(name, text), text, openness.conditions, _is_reversible(candidate, openness))
+
+
+def _is_reversible(candidate: Candidate, openness: Openness) -> bool:
+    if any(term.is_input for term in candidate.right):
+        return False
+    used = []
+    for side in (candidate.left, candidate.right):
+        parts = [part for term in side for part in term]
+        names = {part.operation for part in parts if part.is_input}
+        used.append(names | {name for part in parts if not part.is_input for name in OPERATIONS[part.operation].open})
+    wanted = {*candidate.inputs, *(name for name, _ in openness.attributes)}
+    return all(wanted <= names for names in used)
 
 
 def rule_from_text(name: str, text: str) -> type[Rule]:

@@ -83,6 +83,16 @@ class Court:
         """Each candidate with as few conditions as it needs, where it holds with any."""
         return self._run([self._with_conditions(candidate, name) for candidate, name in _named(candidates, taken)])
 
+    def both_ways(self, kept: Sequence[tuple[Discovered, Judgement]]) -> list[tuple[Discovered, Judgement]]:
+        """The rules, those that hold from right to left as well written so."""
+        wider = {found.name: found.both_ways() for found, _ in kept if found.reversible}
+        judged = self._judged(list(wider.values()))
+        result = []
+        for found, judgement in kept:
+            both = wider.get(found.name)
+            result.append((both, judged[both.text]) if both is not None and judged[both.text].holds else (found, judgement))
+        return result
+
     def _most_general(self, candidate: Candidate, name: str) -> _Attempts:
         return (yield from _declared(candidate, name, openness_of(candidate)))
 

@@ -124,7 +124,8 @@ class Shrinking:
             if all(derivable(equation, others, self.rounds) for equation in self.kept[index][0].equations):
                 del standing[index]
         dropped = len(self.kept) - len(standing)
-        self.kept = list(standing.values())
+        both = self.court.both_ways([(found, judgement) for _, found, judgement in standing.values()])
+        self.kept = [(candidate, *judged) for (candidate, _, _), judged in zip(standing.values(), both, strict=True)]
         self.equations = [equation for index in standing for equation in own[index]]
         return dropped
 

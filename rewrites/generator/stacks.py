@@ -36,13 +36,25 @@ class Stack:
     terms: list[Term] = field(default_factory=list)
     chunks: list[list[Tensor]] = field(default_factory=list)
     masks: list[int] = field(default_factory=list)
+    _restricted: dict[str, Stack] = field(default_factory=dict)
+
+    def restricted(self, sort: str) -> Stack:
+        """Those of the terms that are inputs of this sort; with a capital, computed ones as well. A dot stands for all."""
+        if sort == ".":
+            return self
+        if sort not in self._restricted:
+            wanted = [i for i, t in enumerate(self.terms) if (t.operation[0] == sort.lower() if t.is_input else sort.isupper())]
+            terms, masks = [self.terms[i] for i in wanted], [self.masks[i] for i in wanted]
+            self._restricted[sort] = Stack(self.shapes, self.weight, terms, [[values[wanted] for values in self.values]], masks)
+        return self._restricted[sort]
 
     def add(self, terms: Sequence[Term], values: Sequence[Tensor], masks: Sequence[int]) -> None:
         """Append terms with their values in each world ([terms, *shape]) and the inputs they use."""
         self.terms += terms
         self.masks += masks
         self.chunks.append(list(values))
-        for name in ("values", "inputs", "numbers", "sizes", "parts"):
+        self._restricted.clear()
+        for name in ("values", "inputs", "numbers", "sizes", "parts", "users"):
             self.__dict__.pop(name, None)
 
     @cached_property
@@ -74,6 +86,14 @@ class Stack:
         for row, term in enumerate(self.terms):
             found[row, : term.size] = sorted(term.parts)
         return found
+
+    @cached_property
+    def users(self) -> tuple[Integers, Integers]:
+        """Operations in order, each once for every term that has it, and the positions of those terms."""
+        rows, columns = np.nonzero(self.parts >= 0)
+        operations = self.parts[rows, columns]
+        order = np.argsort(operations, kind="stable")
+        return operations[order], rows[order]
 
 
 class Inputs:
@@ -161,23 +181,46 @@ def _extended(lists: _Lists, stacks: Sequence[Stack], operations: int, only_firs
     for start in range(0, len(lists), rows):
         block = slice(start, start + rows)
         parts, inputs = lists.parts[block], lists.inputs[block]
-        union = (parts >= 0).sum(1)[:, None] + stack.sizes[None, :]
-        for left in range(parts.shape[1]):
-            for right in range(stack.parts.shape[1]):
-                union -= (parts[:, left, None] == stack.parts[None, :, right]) & (parts[:, left, None] >= 0)
-        keep = union == operations if last else union <= operations
-        masks = inputs[:, None] | stack.inputs[None, :]
-        if last and only_first:
-            keep &= uses_first(masks)
-        above, beside = np.nonzero(keep)
+        above, beside = _joined(parts, inputs, stack, operations, last=last, only_first=only_first)
         if not len(above):
             continue
         indices = [index[block][above] for index in lists.indices] + [beside]
         if last:
             yield indices
         else:
-            joined = np.sort(np.concatenate([parts[above], stack.parts[beside]], 1), 1)[:, ::-1]
-            doubled = np.zeros_like(joined, dtype=bool)
-            doubled[:, 1:] = joined[:, 1:] == joined[:, :-1]
-            joined = np.sort(np.where(doubled, -1, joined), 1)[:, ::-1][:, :operations]
-            yield from _extended(_Lists(indices, masks[above, beside], joined), stacks[1:], operations, only_first)
+            union = _union(parts[above], stack.parts[beside], operations)
+            yield from _extended(_Lists(indices, inputs[above] | stack.inputs[beside], union), stacks[1:], operations, only_first)
+
+
+def _joined(parts: Integers, inputs: Integers, stack: Stack, operations: int, *, last: bool, only_first: bool) -> tuple[Integers, Integers]:
+    """The pairs of a row of `parts` and a term of the stack that together have so many operations, or at most so many if not `last`."""
+    width, sizes = len(stack.terms), (parts >= 0).sum(1)
+    rows, columns = np.nonzero(parts >= 0)
+    shared_parts, users = stack.users
+    begin = np.searchsorted(shared_parts, parts[rows, columns], "left")
+    count = np.searchsorted(shared_parts, parts[rows, columns], "right") - begin
+    places = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(begin, count)
+    codes, overlap = np.unique(np.repeat(rows, count) * width + users[places], return_counts=True)
+    union = sizes[codes // width] + stack.sizes[codes % width] - overlap
+    keep = union == operations if last else union <= operations
+    if last and only_first:
+        keep &= uses_first(inputs[codes // width] | stack.inputs[codes % width])
+    found = [codes[keep]]
+    for size in np.unique(sizes):
+        (above,) = np.nonzero(sizes == size)
+        (beside,) = np.nonzero(stack.sizes == operations - size if last else stack.sizes <= operations - size)
+        apart = above[:, None] * width + beside[None, :]
+        if last and only_first:
+            apart = apart[uses_first(inputs[above][:, None] | stack.inputs[beside][None, :])]
+        apart = apart.ravel()
+        found.append(apart[~np.isin(apart, codes, assume_unique=True)] if len(codes) else apart)
+    joined = np.sort(np.concatenate(found))
+    return joined // width, joined % width
+
+
+def _union(left: Integers, right: Integers, most: int) -> Integers:
+    """Row by row, the union of two padded sets of at most `most` elements."""
+    both = np.sort(np.concatenate([left, right], 1), 1)[:, ::-1]
+    doubled = np.zeros_like(both, dtype=bool)
+    doubled[:, 1:] = both[:, 1:] == both[:, :-1]
+    return np.sort(np.where(doubled, -1, both), 1)[:, ::-1][:, :most]

@@ -38,7 +38,7 @@ class Operation:
     constant: bool = False
     """Its value depends on the operand's shape alone; applied to inputs only, which have every shape that matters."""
     inputs: str = ""
-    """For each operand the sort of input that it must be, a dot for any."""
+    """For each operand a dot, or the sort of input that it must be; a capital where it may also be computed."""
 
     @property
     def family(self) -> str:
@@ -61,6 +61,7 @@ def _convolution(name: str, word: str, size: int, padding: int, groups: int | No
         word=word,
         weights=(1, 2) if bias else (1,),
         activation=0,
+        inputs="..B" if bias else "",
     )
 
 
@@ -111,11 +112,12 @@ _OPERATIONS = (
     _convolution("biased_3", "BiasedConvolution", 3, 1, bias=True),
     _convolution("biased_1", "BiasedPointConvolution", 1, 0, bias=True),
     Operation("norm", (4, 1, 1), kernels.normalise, "{0} * {1}[:, None, None] + {2}[:, None, None]", weights=(1, 2)),
-    Operation("enlarge", (4,), kernels.enlarge, "F.pad({0}, (1, 1, 1, 1))"),
-    Operation("scalerows", (4, 1), kernels.scale_rows, "{0} * {1}[:, None, None, None]", word="ScaledRows"),
-    Operation("addchannel", (4, 1), kernels.add_channel, "{0} + {1}[:, None, None]", word="ChannelSum"),
+    Operation("enlarge", (4,), kernels.enlarge, "F.pad({0}, (1, 1, 1, 1))", weights=(0,)),
+    Operation("scalerows", (4, 1), kernels.scale_rows, "{0} * {1}[:, None, None, None]", word="ScaledRows",
+              weights=(0, 1), inputs=".S"),
+    Operation("addchannel", (4, 1), kernels.add_channel, "{0} + {1}[:, None, None]", word="ChannelSum", activation=0),
     Operation("batchnorm", (4, 1, 1, 1, 1), kernels.batch_norm, "F.batch_norm({0}, {1}, {2}, {3}, {4}, False, 0.1, {eps})",
-              attributes=(("eps", 1e-5),), open=("eps",), word="BatchNorm", weights=(1, 2, 3, 4), inputs=".erst"),
+              attributes=(("eps", 1e-5),), open=("eps",), word="BatchNorm", weights=(1, 2, 3, 4), activation=0, inputs=".erst"),
     Operation("batchnorm_factor", (1, 1), kernels.norm_factor, "{0} * torch.rsqrt({1} + {eps})",
               attributes=(("eps", 1e-5),), open=("eps",), word="NormFactor", inputs="sr"),
     Operation("batchnorm_shift", (1, 1, 1), kernels.norm_shift, "{0} - {1} * {2}", word="NormShift", inputs="te."),
