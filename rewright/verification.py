@@ -6,6 +6,7 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -108,11 +109,12 @@ def _lines_of(file: str) -> dict[str, int]:
     return {node.name: node.lineno for node in ast.walk(tree) if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
 
 
-def verify_all(targets: Sequence[Target], request: Request, jobs: int = 1) -> Iterator[Entry]:
+def verify_all(targets: Sequence[Target], request: Request, jobs: int = 1, executor: Executor | None = None) -> Iterator[Entry]:
     """The entries of all targets, in order, as they come.
 
     Stored verdicts answer at once; every other rule is verified in a process of its own, `jobs` at a time, so that one that never
-    ends, eats memory or kills its process is an error of its own and keeps no other from its verdict.
+    ends, eats memory or kills its process is an error of its own and keeps no other from its verdict. An `executor`, such as a
+    cluster's, takes the place of the jobs: it reads the rule files under the same paths, and its verdicts are stored here.
     Raises: StoreError when the store cannot be used.
     """
     from verifier.isolation import verify_file_rules
@@ -124,9 +126,13 @@ def verify_all(targets: Sequence[Target], request: Request, jobs: int = 1) -> It
         position: found for position, target in enumerate(targets) if store is not None and (found := _settled(store, target.rule, options))
     }
     specs = [target.spec for position, target in enumerate(targets) if position not in kept]
-    fresh = verify_file_rules(specs, options | {"timeout": request.timeout, "store": str(store.path) if store is not None else None}, jobs)
+    path = str(store.path) if store is not None and executor is None else None
+    fresh = verify_file_rules(specs, options | {"timeout": request.timeout, "store": path}, jobs, executor)
     for position, target in enumerate(targets):
-        entry = entry_of(target.rule, kept[position] if position in kept else next(fresh))
+        verdict = kept[position] if position in kept else next(fresh)
+        if executor is not None and store is not None and position not in kept and verdict.status.value != "ERROR":
+            store.keep(target.rule, verdict, options)
+        entry = entry_of(target.rule, verdict)
         yield with_suggestion(entry, target, request) if request.suggest else entry
 
 

@@ -63,7 +63,8 @@ def isolated(function: Callable[..., Any], *arguments: Any, seconds: float, memo
     context = _context()
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(sender, function, arguments, memory_bytes), daemon=True)
-    process.start()
+    with _may_have_children():
+        process.start()
     sender.close()
     try:
         if not receiver.poll(seconds):
@@ -81,6 +82,18 @@ def isolated(function: Callable[..., Any], *arguments: Any, seconds: float, memo
     if kind == "error":
         raise IsolationError(value)
     return value
+
+
+@contextmanager
+def _may_have_children() -> Iterator[None]:
+    """Let a daemonic process, such as a Dask worker, start one: what it starts is ended within its time limit."""
+    configuration: dict[str, Any] = getattr(multiprocessing.current_process(), "_config", {})
+    daemonic = configuration.pop("daemon", None)
+    try:
+        yield
+    finally:
+        if daemonic is not None:
+            configuration["daemon"] = daemonic
 
 
 def _context() -> Any:
@@ -169,7 +182,13 @@ def verify_file_rules(specs: Sequence[str], options: dict[str, Any], jobs: int =
     `executor` may be any of `concurrent.futures` (or a cluster's); by default `jobs` rules are verified at a time.
     """
     if executor is not None:
-        yield from executor.map(verify_file_rule, specs, [options] * len(specs))
+        futures = [executor.submit(verify_file_rule, spec, options) for spec in specs]
+        for spec, future in zip(specs, futures, strict=True):
+            try:
+                yield future.result()
+            except Exception as error:  # the executor lost the task, for good: an error of this rule, and no other's
+                sentence = f"where it was verified, {type(error).__name__}: {' '.join(str(error).split())}"
+                yield Verdict(spec.rpartition("::")[2], Status.ERROR, sentence)
         return
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
         yield from pool.map(verify_file_rule, specs, [options] * len(specs))

@@ -25,6 +25,9 @@ def discover(
     ] = None,
     max_ops: Annotated[int, typer.Option(min=1, max=6, help="Operations on a side at most.")] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that verify candidates.")] = 1,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Verify candidates on the Dask cluster of this scheduler instead.")
+    ] = None,
     max_memory: Annotated[float, typer.Option(min=0.1, metavar="GIB", help="Memory for classes of terms; the rest goes to disk.")] = 4.0,
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep progress here; the same file goes on where a run stopped.")
@@ -36,18 +39,18 @@ def discover(
 ) -> int:
     """Enumerate small graphs that compute the same, keep what no kept rule derives, and prove it for every shape."""
     from rewright.discovery import discover as run
-    from rewright.discovery import processes
+    from rewright.executors import ClusterError, executor
 
     require_places(rules, json, state)
     names = None if operators is None else [name.strip() for name in operators.split(",") if name.strip()]
-    with bad_input(ValueError), progress() as bar, processes(jobs) as executor:
+    with bad_input(ValueError, ClusterError), progress() as bar, executor(jobs, cluster) as where:
         task = bar.add_task("enumerating", total=None)
 
         def report(what: str, done: int, total: int) -> None:
             bar.update(task, description=what, completed=done, total=total or None)
 
         limit = int(max_memory * 2**30 / _BYTES_PER_CLASS)
-        findings = run(names, max_ops, executor=executor, state=state, most_classes=limit, report=report)
+        findings = run(names, max_ops, executor=where, state=state, most_classes=limit, report=report)
     if rules is not None:
         write(rules, findings.source() if rules.endswith(".py") else json_text(findings.to_json()))
     if json is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rewright.cli.app import app
-from rewright.cli.console import BadInput, Exit, bad_input, messages, output, progress, write
+from rewright.cli.console import BadInput, Exit, bad_input, messages, output, progress, require_places, write
 from rewright.files import json_text
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def fuzz(
     """Fuzz rules, operators and the whole optimiser; what fails is made small, told apart by cause, and tried first the next time."""
     from rewright.fuzzing import reporting
 
+    require_places(json, junit, report)
     subjects = _subjects(files or [])
     campaign = _run(subjects, seconds, seed, jobs, cluster, exit_first, most_tasks)
     scripts = {}

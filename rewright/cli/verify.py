@@ -31,6 +31,7 @@ def verify(
     examples: Annotated[int, typer.Option(min=1, help="Random examples to test each rule on.")] = 100,
     timeout: Annotated[float, typer.Option(min=0.001, help="Seconds for each rule; a time-out is never a pass.")] = 60.0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes to verify in.")] = 1,
+    cluster: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Verify on the Dask cluster of this scheduler instead.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides every random draw.")] = 0,
     require_proof: Annotated[
         bool, typer.Option("--require-proof", help="Only a proof for all sizes counts: exit with 3 where there is none.")
@@ -51,7 +52,7 @@ def verify(
     require_places(json, junit_, markdown_)
     with bad_input(RuleFileError), loading_limit(timeout):
         targets = targets_of(rules or [])
-    entries = _verdicts(targets, Request(examples, timeout, seed, stored=not fresh, suggest=suggest), jobs)
+    entries = _verdicts(targets, Request(examples, timeout, seed, stored=not fresh, suggest=suggest), jobs, cluster)
     scripts = _write_scripts(entries, repro) if repro is not None else {}
     if json is not None:
         write(json, json_text({"rules": [entry.verdict for entry in entries]}))
@@ -78,14 +79,15 @@ def loading_limit(seconds: float) -> Iterator[None]:
         raise BadInput(f"the rule files did not load within {seconds:g} s") from error
 
 
-def _verdicts(targets: Sequence[Target], request: Request, jobs: int) -> list[Entry]:
+def _verdicts(targets: Sequence[Target], request: Request, jobs: int, cluster: str | None = None) -> list[Entry]:
+    from rewright.executors import ClusterError, executor
     from rewright.verification import verify_all
     from verifier.store import StoreError
 
     entries = []
-    with bad_input(StoreError), progress() as bar:
+    with bad_input(StoreError, ClusterError), progress() as bar, executor(1, cluster) as where:
         task = bar.add_task("verifying", total=len(targets))
-        for entry in verify_all(targets, request, jobs):
+        for entry in verify_all(targets, request, jobs, where):
             entries.append(entry)
             bar.update(task, advance=1, description=f"verified {entry.name}")
     return entries
