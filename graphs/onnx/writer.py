@@ -195,8 +195,8 @@ class Writer:
             if needed:
                 pending.extend(needed)
                 continue
+            # What cannot stand word for word after all is not written yet, and comes round again.
             self._write(current.node)
-            pending.pop()
         return self.names[value]
 
     def _needs(self, node: int) -> list[Value]:
