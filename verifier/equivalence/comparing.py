@@ -13,7 +13,7 @@ import torch
 from graphs.graph import Graph
 from operators.expressions import Symbol
 from verifier.equivalence.drawing import KINDS, SPECIAL, size_choices
-from verifier.equivalence.joining import Joined, joined
+from verifier.equivalence.joining import Joined, joined, update_obstacle
 from verifier.equivalence.locating import first_difference
 from verifier.equivalence.matching import Matching
 from verifier.equivalence.observing import RunError, Trace
@@ -65,6 +65,10 @@ def compare_graphs(
     Raises: AlignmentError when inputs or outputs cannot be paired; CannotRunError when BEFORE runs on no input.
     """
     started = time.monotonic()
+    obstacle = update_obstacle(before, after)
+    if obstacle is not None:
+        words = ": ".join(obstacle)
+        return Comparison(Status.REFUTED, reason=words, equality=equality, difference=Difference(*obstacle), seed=seed)
     both = joined(before, after)
     work = _Work(both, Tests(both), seed, equality, started, started + timeout)
     if both.obstacles:

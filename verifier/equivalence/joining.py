@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from graphs.graph import Graph, Value
 from graphs.interface import interface_of
 from graphs.onnx.origin import NODE_KEY, origin_of
-from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, equal, formula_symbols, plain, substitute
+from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, at_least_zero, equal, formula_symbols, plain, substitute
 from operators.operator import Effect, ShapeError, TensorType, collecting_obligations
 from operators.sources import Constant, Input
 from verifier.proof.facts import with_sizes
@@ -83,7 +83,7 @@ def joined(before: Graph, after: Graph) -> Joined:
         added.append(placed[node])
         result.labels.setdefault(placed[node], label(after, node))
     result.after = frozenset(placed.values())
-    result.facts = [fact for node in before.topological_order() for fact in _obligations(graph, node)]
+    result.facts = [*_ranges(before), *(fact for node in before.topological_order() for fact in _obligations(graph, node))]
     result.owed = {node: owed for node in dict.fromkeys(added) if (owed := _obligations(graph, node))}
     result.hints = {s: n for s, n in interface_of(before).hints.items() if s in result.symbols}
     result.outputs = _paired_outputs(before, after, placed, result)
@@ -101,6 +101,15 @@ def label(graph: Graph, node: int) -> str:
         return text
     proto = origin.model.graph.node[place[0]]
     return f"{text} of {proto.op_type} {proto.name or next(iter(proto.output), '')}"
+
+
+def update_obstacle(before: Graph, after: Graph) -> tuple[str, str] | None:
+    """That one side updates buffers which the other does not, if it is so."""
+    ours, theirs = (sorted(map(str, interface_of(graph).updates.values())) for graph in (before, after))
+    if ours == theirs:
+        return None
+    words = [f"{side} updates {', '.join(names) or 'nothing'}" for side, names in (("BEFORE", ours), ("AFTER", theirs))]
+    return "update", " and ".join(words)
 
 
 def _refuse_randomness(side: str, graph: Graph) -> None:
@@ -189,6 +198,14 @@ def _obligations(graph: Graph, node: int) -> list[Truth]:
     return [fact for fact in found if isinstance(fact, Formula)]
 
 
+def _ranges(graph: Graph) -> Iterator[Truth]:
+    """The ranges that the graph was captured for."""
+    for size, (low, high) in interface_of(graph).ranges.items():
+        limits = [at_least_zero(Expression.of(size) - low)] if low > 0 else []
+        limits += [at_least_zero(high - Expression.of(size))] if high is not None else []
+        yield from (fact for fact in limits if isinstance(fact, Formula))
+
+
 def _is_symbolic(type: TensorType) -> bool:
     return any(isinstance(dim, Expression) for dim in type.shape)
 
@@ -235,4 +252,4 @@ def symbols_of(facts: Sequence[Truth]) -> Iterator[Symbol]:
             yield from formula_symbols(fact)
 
 
-__all__ = ["AlignmentError", "Joined", "OutputPair", "joined", "label"]
+__all__ = ["AlignmentError", "Joined", "OutputPair", "joined", "label", "update_obstacle"]

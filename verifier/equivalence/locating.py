@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import torch
@@ -13,8 +13,10 @@ from verifier.equivalence.observing import RunError, Summary, Trace, is_source, 
 from verifier.equivalence.result import Intermediate
 from verifier.equivalence.testing import Example
 
-_SAME = 1e-5
-"""Values that agree to this, relative to their scale, count as the same: rounded constants move them less."""
+_SAME = (1e-5, 1e-7, 1e-9, 1e-11)
+"""Values that agree to this, relative to their scale, count as the same; a finer one where a coarser shows no difference."""
+_CLOSE = 0.2
+"""Values whose means and magnitudes differ by less than this part of their scale may be meant to be the same."""
 _SHOWN = 6
 
 
@@ -25,9 +27,15 @@ def first_difference(joined: Joined, example: Example, before: Value, after: Val
     seen: dict[Value, Summary] = {}
     with suppress(RunError):  # what was seen up to there is enough to say where the sides part
         run(graph, trace, lambda value, tensor: seen.__setitem__(value, summary(tensor)))
-    ours, theirs = _cone(graph, before), _cone(graph, after)
-    one = _parting(graph, ours, [seen[v] for v in _values(graph, theirs) if v in seen], seen)
-    other = _parting(graph, theirs, [seen[v] for v in _values(graph, ours) if v in seen], seen)
+    ours, theirs = _values(graph, _cone(graph, before)), _values(graph, _cone(graph, after))
+    one, other = None, None
+    for tolerance in _SAME:
+        other = _parting(graph, theirs, ours, seen, tolerance)
+        one = _parting(graph, ours, theirs, seen, tolerance)
+        if other is not None or one is not None:
+            break
+    if other is not None:
+        one = _nearest(graph, other, ours, seen) or one
     kept: dict[Value, torch.Tensor] = {}
     with suppress(RunError):
         run(graph, trace, lambda value, tensor: kept.__setitem__(value, tensor) if value in (one, other) else None)
@@ -36,22 +44,40 @@ def first_difference(joined: Joined, example: Example, before: Value, after: Val
     return _intermediate(joined, one, a, index), _intermediate(joined, other, b, index)
 
 
-def _parting(graph: Graph, nodes: list[int], others: Iterable[Summary], seen: dict[Value, Summary]) -> Value | None:
+def _parting(
+    graph: Graph, values: Sequence[Value], others: Sequence[Value], seen: Mapping[Value, Summary], tolerance: float
+) -> Value | None:
     """The first value that no other equals although each of its operands does."""
     pool: dict[tuple[str, int], list[Summary]] = {}
-    for found in others:
-        pool.setdefault((found.kind, _count(found)), []).append(found)
+    for value in others:
+        if value in seen:
+            pool.setdefault((seen[value].kind, _count(seen[value])), []).append(seen[value])
 
     def known(value: Value) -> bool:
         mine = seen.get(value)
-        return mine is None or any(mine.same_elements(found, _SAME) for found in pool.get((mine.kind, _count(mine)), []))
+        return mine is None or any(mine.same_elements(found, tolerance) for found in pool.get((mine.kind, _count(mine)), []))
 
-    for value in _values(graph, nodes):
+    for value in values:
         if value not in seen or is_source(graph, value) or known(value):
             continue
         if all(operand is None or is_source(graph, operand) or known(operand) for operand in graph.operands(value.node)):
             return value
     return None
+
+
+def _nearest(graph: Graph, value: Value, others: Sequence[Value], seen: Mapping[Value, Summary]) -> Value | None:
+    """The other value of the same shape that comes closest: what should have been the same. None where none is close."""
+    mine = seen.get(value)
+    if mine is None:
+        return None
+    alike = [v for v in others if v in seen and v != value and not is_source(graph, v) and seen[v].shape == mine.shape]
+    gaps = [(_gap(mine, seen[v]), position) for position, v in enumerate(alike)]
+    return alike[min(gaps)[1]] if gaps and min(gaps)[0] < _CLOSE else None
+
+
+def _gap(one: Summary, other: Summary) -> float:
+    size = max(one.scale, other.scale, 1e-300)
+    return max(abs(a - b) / size for a, b in zip(one.invariant, other.invariant, strict=True)) if one.invariant else 0.0
 
 
 def _count(found: Summary) -> int:

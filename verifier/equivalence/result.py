@@ -24,7 +24,7 @@ class Intermediate:
 class Difference:
     """Where the two sides differ.
 
-    `kind` is value, NaN/inf, precision, error, dtype, shape, size, number of outputs or order of outputs. `before` and `after` are
+    `kind` is value, NaN/inf, precision, error, update, dtype, shape, size, number of outputs or order of outputs. `before` and `after` are
     the two elements at `index` of the output. `first` are the first intermediates that differ: one of BEFORE, one of AFTER.
     """
 

@@ -1,0 +1,269 @@
+"""Whole graphs compared: what is the same is proved, and every planted miscompilation is found with an input."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphs.capture import capture
+from verifier.equivalence.comparing import compare_graphs
+from verifier.equivalence.joining import AlignmentError
+from verifier.equivalence.result import Comparison
+from verifier.verdict import Status
+
+N, M = torch.export.Dim("n", min=1), torch.export.Dim("m", min=1)
+
+
+class Of(nn.Module):
+    """A module of one function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.function(*inputs)
+
+
+class Small(nn.Module):
+    """A convolution, its batch norm, a ReLU, a 1x1 convolution, the mean, a linear layer."""
+
+    def __init__(self, eps: float = 1e-5) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8, eps=eps)
+        self.second, self.last = nn.Conv2d(8, 4, 1), nn.Linear(4, 5)
+        for tensor in (self.norm.running_mean, self.norm.weight, self.norm.bias):
+            assert tensor is not None
+            nn.init.normal_(tensor)
+        assert self.norm.running_var is not None
+        nn.init.uniform_(self.norm.running_var, 0.5, 2.0)
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.second(torch.relu(self.norm(self.first(x)))))
+        return self.last(y.mean((2, 3)))  # type: ignore[no-any-return]
+
+
+IMAGES = (torch.randn(2, 3, 8, 6),)
+SIZES = ({0: N, 2: torch.export.Dim("h", min=1), 3: torch.export.Dim("w", min=1)},)
+
+
+def folded(eps: float = 1e-5) -> Small:
+    """The small model with its batch norm folded into the convolution, as others do it."""
+    model, norm = Small(), copy.deepcopy(Small().norm)
+    norm.eps = eps
+    model.first = torch.nn.utils.fuse_conv_bn_eval(model.first, norm)
+    model.norm = nn.Identity()  # type: ignore[assignment]
+    return model
+
+
+def compared(before: nn.Module, after: nn.Module, inputs: Any = IMAGES, sizes: Any = None, **options: Any) -> Comparison:
+    return compare_graphs(capture(before, inputs, sizes), capture(after, inputs, sizes), **{"examples": 12, **options})
+
+
+def functions(before: Callable[..., Any], after: Callable[..., Any], *inputs: Tensor, sizes: Any = None, **options: Any) -> Comparison:
+    named = None if sizes is None else (tuple(sizes),)
+    return compared(Of(before).eval(), Of(after).eval(), inputs, named, **options)
+
+
+@pytest.mark.parametrize("sizes", [None, SIZES], ids=["fixed", "symbolic"])
+def test_a_folded_batch_norm_is_proved_in_both_directions(sizes: Any) -> None:
+    for before, after in ((Small(), folded()), (folded(), Small())):
+        found = compared(before, after, sizes=sizes)
+        assert found.status is Status.PROVED, found
+        assert "up to the rounding of folded constants" in found.scope
+        assert found.scope.startswith("all sizes" if sizes else "the sizes")
+
+
+def test_the_same_model_is_the_same_bit_for_bit() -> None:
+    found = compared(Small(), Small())
+    assert found.status is Status.PROVED and "bit for bit" in found.scope and not found.proved
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    first, second = (compared(Small(), folded(1e-3)).to_json() for _ in range(2))
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+    assert first["status"] == "REFUTED"
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-4, 1e-6])
+def test_a_wrong_epsilon_is_found_and_located(eps: float) -> None:
+    found = compared(Small(), Small(eps))
+    assert found.status is Status.REFUTED and found.difference is not None
+    assert found.difference.kind == "value" and found.difference.before != found.difference.after
+    assert found.difference.first[1] is not None and found.difference.first[1].label.startswith("BatchNorm")
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-4, 2e-5])
+def test_a_wrong_epsilon_is_found_although_it_was_folded(eps: float) -> None:
+    assert compared(Small(), folded(eps)).status is Status.REFUTED
+
+
+def test_an_epsilon_wrong_by_less_than_rounding_is_not_proved() -> None:
+    assert compared(Small(), folded(1.4e-5)).status is not Status.PROVED
+
+
+def test_equal_by_algebra() -> None:
+    a, b = torch.randn(4, 4), torch.randn(4, 4)
+    assert functions(lambda x: (x @ a) @ b, lambda x: x @ (a @ b), torch.randn(3, 4)).status is Status.PROVED
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    assert functions(lambda x, y: (x + y) * 2, lambda x, y: 2 * x + y * 2, x, y, sizes=({0: N, 1: M}, {0: N, 1: M})).status is Status.PROVED
+    found = functions(lambda x: x.relu().transpose(1, 2), lambda x: x.transpose(1, 2).relu(), torch.randn(2, 3, 5))
+    assert found.status is Status.PROVED
+
+
+def test_values_that_agree_up_to_layout_are_cut_points() -> None:
+    weight, bias = torch.randn(3, 5, 3, 3), torch.randn(5)
+
+    def rows_last(x: Tensor) -> Tensor:
+        y = torch.softmax(torch.tanh(x.permute(0, 2, 3, 1) + 1).permute(0, 3, 1, 2), 1)
+        return nn.functional.conv_transpose2d(y, weight, bias)
+
+    def rows_first(x: Tensor) -> Tensor:
+        return nn.functional.conv_transpose2d(torch.softmax(torch.tanh(x + 1), 1), weight, bias)
+
+    assert functions(rows_last, rows_first, torch.randn(2, 3, 4, 6)).status is Status.PROVED
+
+
+def test_merged_convolutions_are_proved() -> None:
+    one, two = torch.randn(4, 3, 3, 3), torch.randn(2, 3, 3, 3)
+
+    def apart(x: Tensor) -> Tensor:
+        return torch.cat([torch.relu(nn.functional.conv2d(x, one)), torch.tanh(nn.functional.conv2d(x, two))], 1)
+
+    def together(x: Tensor) -> Tensor:
+        y = nn.functional.conv2d(x, torch.cat([one, two]))
+        return torch.cat([torch.relu(y[:, :4]), torch.tanh(y[:, 4:])], 1)
+
+    assert functions(apart, together, torch.randn(2, 3, 6, 6)).status is Status.PROVED
+
+
+class Constants(nn.Module):
+    """A convolution and one transposed, with a scale before or after, or folded into the weights."""
+
+    def __init__(self, scaled: float, weight: Tensor, transposed: Tensor) -> None:
+        super().__init__()
+        self.scaled = scaled
+        self.weight, self.transposed = nn.Parameter(weight), nn.Parameter(transposed)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = nn.functional.conv2d(x, self.weight) * self.scaled
+        return nn.functional.conv_transpose2d(torch.relu(y), self.transposed, stride=2) * self.scaled
+
+
+def test_scales_folded_into_weights_are_proved_for_symbolic_sizes() -> None:
+    weight, transposed = torch.randn(4, 3, 3, 3), torch.randn(4, 2, 2, 2)
+    sizes = ({0: N, 2: torch.export.Dim("h", min=4), 3: torch.export.Dim("w", min=4)},)
+    before, after = Constants(0.3, weight, transposed), Constants(1.0, weight * 0.3, transposed * 0.3)
+    found = compared(before.eval(), after.eval(), (torch.randn(2, 3, 8, 7),), sizes)
+    assert found.status is Status.PROVED, found
+    wrong = transposed * 0.3
+    wrong[3, 1, 0, 1] *= 1.0001
+    assert compared(before, Constants(1.0, weight * 0.3, wrong).eval(), (torch.randn(2, 3, 8, 7),), sizes).status is Status.REFUTED
+
+
+X, Y = torch.randn(4, 4), torch.randn(4, 4)
+PLANTED: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Tensor, ...], str]] = {
+    "swapped operands": (lambda x, y: x - y, lambda x, y: y - x, (X, Y), "value"),
+    "swapped operands of a product": (lambda x, y: x @ y, lambda x, y: y @ x, (X, Y), "value"),
+    "dropped relu": (lambda x, y: torch.relu(x + y) + 1, lambda x, y: x + y + 1, (X, Y), "value"),
+    "dropped relu of what is seldom negative": (
+        lambda x: torch.relu(x + 6.5), lambda x: x + 6.5, (torch.randn(3, 3),), "NaN/inf",
+    ),
+    "wrong axis of a square": (lambda x: x.softmax(0), lambda x: x.softmax(1), (X,), "value"),
+    "wrong axis of a mean": (lambda x: x.mean(0), lambda x: x.mean(1), (X,), "value"),
+    "wrong transposition": (lambda x: x.permute(1, 2, 0), lambda x: x.permute(2, 0, 1), (torch.randn(3, 3, 3),), "value"),
+    "relu that drops NaN": (torch.relu, lambda x: torch.where(x > 0, x, 0.0), (X,), "NaN/inf"),
+    "clamp that drops NaN": (lambda x: x.clamp(0, 6), lambda x: torch.where(x > 6, 6.0, torch.where(x > 0, x, 0.0)), (X,), "NaN/inf"),
+    "maximum that drops NaN": (torch.maximum, torch.fmax, (X, Y), "NaN/inf"),
+    "product by zero": (lambda x: x * 0.0, lambda x: torch.zeros_like(x), (X,), "NaN/inf"),
+    "quotient by itself": (lambda x: x / x, lambda x: torch.ones_like(x), (X,), "NaN/inf"),
+    "dtype of an output": (lambda x: x.sum(0), lambda x: x.sum(0).double(), (X,), "dtype"),
+    "order of outputs": (lambda x: (x + 1, x * 2), lambda x: (x * 2, x + 1), (X,), "value"),
+    "number of outputs": (lambda x: (x + 1, x * 2), lambda x: x + 1, (X,), "number of outputs"),
+    "shape of an output": (lambda x: x.sum(0, keepdim=True), lambda x: x.sum(0), (X,), "shape"),
+    "truncation for floor": (
+        lambda x: torch.div(x, 3, rounding_mode="floor"), lambda x: torch.div(x, 3, rounding_mode="trunc"), (torch.randn(4) * 9,), "value",
+    ),
+    "rounding in a coarser dtype": (lambda x, y: x @ y, lambda x, y: (x.half() @ y.half()).float(), (X, Y), "precision"),
+    "average over padding": (
+        lambda x: nn.functional.avg_pool2d(x, 3, 1, 1, count_include_pad=False),
+        lambda x: nn.functional.avg_pool2d(x, 3, 1, 1, count_include_pad=True),
+        (torch.randn(1, 2, 5, 5),), "value",
+    ),
+    "unbiased variance": (lambda x: x.var(1), lambda x: x.var(1, correction=0), (X,), "value"),
+    "tanh approximation": (
+        lambda x: nn.functional.gelu(x), lambda x: nn.functional.gelu(x, approximate="tanh"), (X,), "value",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_miscompilations_are_found(name: str) -> None:
+    before, after, inputs, kind = PLANTED[name]
+    found = functions(before, after, *inputs, examples=40)
+    assert found.status is Status.REFUTED, found
+    assert found.difference is not None and found.difference.kind == kind, found
+    if kind in ("value", "NaN/inf", "precision"):
+        assert found.difference.before != found.difference.after and found.difference.inputs
+
+
+def test_real_equality_reports_nan_instead_of_counting_it() -> None:
+    found = functions(torch.relu, lambda x: torch.where(x > 0, x, 0.0), X, equality="real")
+    assert found.status is Status.PROVED and any("NaN" in note for note in found.notes), found
+
+
+def test_a_size_that_was_fixed_is_found() -> None:
+    before, after = capture(Small(), IMAGES, SIZES), capture(Small(), IMAGES)
+    found = compare_graphs(before, after)
+    assert found.status is Status.REFUTED and found.difference is not None and found.difference.kind == "size"
+    assert "may have size" in found.reason
+    assert compare_graphs(after, before).status is Status.PROVED
+
+
+def test_what_differs_only_at_size_one_is_found() -> None:
+    def centred(x: Tensor) -> Tensor:
+        return x - x.mean(0, keepdim=True)
+
+    def centred_by_others(x: Tensor) -> Tensor:
+        n = x.shape[0]
+        return (x * n - x.sum(0, keepdim=True)) / (n - 1) * ((n - 1) / n)
+
+    found = functions(centred, centred_by_others, torch.randn(3, 4), sizes=({0: N, 1: M},))
+    assert found.status is Status.REFUTED, found
+
+
+def test_batch_norm_in_training_mode_is_found() -> None:
+    trained = Small()
+    trained.norm.train()
+    found = compared(Small(), trained)
+    assert found.status is Status.REFUTED and found.difference is not None and found.difference.kind == "update"
+
+
+def test_randomness_is_refused_in_a_sentence() -> None:
+    noisy = nn.Sequential(nn.Dropout(0.5)).train()
+    with pytest.raises(AlignmentError, match="BEFORE: must not draw random numbers"):
+        compared(noisy, noisy, (X,))
+
+
+def test_inputs_that_cannot_be_paired_are_refused_in_a_sentence() -> None:
+    with pytest.raises(AlignmentError, match="inputs: both sides must take the same ones"):
+        compare_graphs(capture(Of(lambda x: x), (X,)), capture(Of(lambda x, y: x + y), (X, Y)))
+
+
+def test_wrapping_integers_are_not_proved_equal_as_numbers() -> None:
+    a = torch.arange(5, dtype=torch.int8)
+    found = functions(lambda x: (x * 100) // 100, lambda x: x * 1, a)
+    assert found.status is Status.REFUTED, found
+
+
+def test_what_cannot_be_proved_is_tested_and_named() -> None:
+    found = functions(lambda x: torch.atan(x) + torch.atan(1 / x), lambda x: x.sign() * (torch.pi / 2), torch.randn(3) + 9)
+    assert found.status in (Status.TESTED, Status.REFUTED)
+    assert found.unproved or found.difference
