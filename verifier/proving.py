@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from graphs.graph import Graph, Value
 from graphs.trace import TraceError
-from operators.expressions import Expression
-from operators.operator import Effect, Operator, ShapeError, TensorType, kind_of
-from operators.sources import Input, Scalar
+from operators.operator import Effect, Operator, ShapeError, kind_of
+from operators.sources import Input
 from rewrites.cases import Case, TracedCase, attribute_facts, cases, size_facts, trace_case
 from rewrites.rule import Change, Equality, Rule
 from verifier import forms
@@ -25,6 +23,7 @@ from verifier.proof.prove import UNDECIDED, VACUOUS, Proof
 from verifier.proof.rules import prove_case
 from verifier.selection import OPEN, VALUES, Bits, Known, computes, prove_selection, prove_traced
 from verifier.sizes import flattened
+from verifier.wrapping import MOVES, may_wrap, wraps
 
 _SECONDS_PER_CASE = 10.0
 _SECONDS_OF_BITS = 1.0
@@ -136,7 +135,7 @@ def _bounded(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) -> 
     for case in cases(rule):
         ground = grounds.get(case) or Ground(rule, case, 0)
         traced = ground.trace
-        if isinstance(traced, Exception) or _impure(traced) or may_wrap(traced.pattern) or may_wrap(traced.replacement):
+        if isinstance(traced, Exception) or _impure(traced) or wraps(traced):
             return ""
         if [traced.pattern.type(v).dtype for v in traced.pattern.outputs] != [
             traced.replacement.type(v).dtype for v in traced.replacement.outputs
@@ -221,7 +220,7 @@ def _open_for_integers(traced: TracedCase, rule: type[Rule], deadline: float) ->
     """
     tensors = rule.signature().tensors
     whole_inputs = any(set(INTEGER_FORMATS) & set(allowed_dtypes(v)) for v in tensors)
-    if not whole_inputs and (may_wrap(traced.pattern) or may_wrap(traced.replacement)):
+    if not whole_inputs and (wraps(traced)):
         return _WRAPPING
     for dtype in INTEGER_FORMATS:
         named = {v.name: dtype for v in tensors if dtype in allowed_dtypes(v)}
@@ -237,7 +236,7 @@ def _open_for_integers(traced: TracedCase, rule: type[Rule], deadline: float) ->
             proof = prove_case(whole, timeout=max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic())))
             if not proof.proved:
                 return f"{_why(proof)} (on {dtype})"
-        if not (may_wrap(whole.pattern) or may_wrap(whole.replacement)):
+        if not wraps(whole):
             if any(name.startswith("Cast") for name in _operators(whole)):
                 continue
             break
@@ -266,97 +265,9 @@ def _proved_bits(traced: TracedCase, rule: type[Rule], dtype: str, deadline: flo
         return False
 
 
-def may_wrap(graph: Graph) -> bool:
-    """Whole numbers are computed that may leave their dtype's range, and something other than a polynomial reads them.
-
-    An identity of polynomials over the whole numbers holds modulo any power of two; one with quotients or comparisons does not,
-    nor one in which numbers that may have wrapped are taken to another dtype (by a cast, by promotion, by a sum in int64).
-    """
-    computed: set[Value] = set()
-    needed = live(graph)
-    for node in graph.topological_order():
-        if node not in needed:
-            continue
-        operator, name = graph.operator(node), type(graph.operator(node)).__name__
-        values = [value for value in graph.operands(node) if value is not None]
-        types = [graph.type(value) for value in values]
-        if name not in _RING and not _widens(operator, types):
-            sizes = name not in _CHECKED and any(_is_symbolic(graph, value) for value in values)
-            whole = any(kind_of(type.dtype) == "int" and not type.weak for type in types)
-            if computed & set(values) or (sizes and whole):
-                return True
-        if name not in _BY_POSITION and any(_converts(graph, node, value) for value in computed & set(values)):
-            return True
-        makes = any(kind_of(type.dtype) == "int" and not type.weak for type in graph.types(node))
-        arithmetic = makes and name not in _MOVES | _KEEPS_RANGE and not _widens(operator, types)
-        if arithmetic or computed & set(values):
-            computed |= {Value(node, output) for output, type in enumerate(graph.types(node)) if kind_of(type.dtype) == "int"}
-    return False
-
-
-def _converts(graph: Graph, node: int, value: Value) -> bool:
-    """The node takes the value to another dtype."""
-    return any(type.dtype != graph.type(value).dtype for type in graph.types(node))
-
-
-_BY_POSITION = {"Embedding", "Gather", "Index", "IndexSelect"}
-"""Operators that read whole numbers as positions, which torch checks."""
-
-_CHECKED = {"Clamp", "Where"}
-"""Operators that torch refuses to run on a Python number beyond the dtype's range."""
-
-
-def _is_symbolic(graph: Graph, value: Value) -> bool:
-    """A size or attribute as a number, which may lie beyond the range of a narrow dtype."""
-    operator = graph.operator(value.node)
-    return isinstance(operator, Scalar) and isinstance(operator.value, Expression)
-
-
-def _widens(operator: Operator, operands: Sequence[TensorType]) -> bool:
-    """A cast between whole numbers (or from truths) that keeps every value."""
-    if type(operator).__name__ != "Cast":
-        return False
-    limits = {
-        "bool": (0, 1),
-        **{
-            name: ((-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1))
-            for name, (bits, signed) in INTEGER_FORMATS.items()
-        },
-    }
-    source, target = limits.get(operands[0].dtype), limits.get(operator.attributes["to"])
-    return source is not None and target is not None and target[0] <= source[0] and source[1] <= target[1]
-
-
-_MOVES = {
-    "Input", "Constant", "Scalar", "Full", "Cat", "Stack", "Split", "Unbind", "Pad", "Reshape", "Permute", "Expand", "Slice", "Select",
-    "Flip", "Roll", "Repeat", "RepeatInterleave", "Identity", "Copy", "Contiguous", "Detach", "Shard", "Replicate", "AllGather", "Eye",
-    "Arange", "Embedding", "Gather", "Index", "IndexSelect",
-}  # fmt: skip
-_KEEPS_RANGE = {
-    "Maximum", "Minimum", "Clamp", "Relu", "Where", "Amax", "Amin", "MaxAlong", "MinAlong", "ArgMax", "ArgMin", "TopK", "OneHot",
-    "Gather", "Index", "IndexSelect", "Embedding", "Remainder", "TruncRemainder", "Sign", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
-    "BitwiseNot",
-}  # fmt: skip
-_RING = _MOVES | {
-    "Add",
-    "Subtract",
-    "Multiply",
-    "Negative",
-    "Square",
-    "MatMul",
-    "Linear",
-    "Sum",
-    "Einsum",
-    "AddMatMul",
-    "Conv1d",
-    "Conv2d",
-    "Conv3d",
-}
-
-
 def _moves(operator: Operator) -> bool:
     """Every element of the output is an element of an operand, or a number."""
-    return type(operator).__name__ in _MOVES
+    return type(operator).__name__ in MOVES
 
 
 __all__ = ["Proofs", "may_wrap", "prove_all"]

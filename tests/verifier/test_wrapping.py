@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from jaxtyping import Float, Int, Num
+from jaxtyping import Float, Int, Int64, Num
 from torch import Tensor
 
-from rewrites import Equality, Rule
+from rewrites import Equality, Requires, Rule
 from verifier.proving import prove_all
 
 Side = Callable[..., Any]
@@ -76,3 +76,52 @@ def test_whole_numbers_in_between_are_narrowed() -> None:
 
     assert not proved(of_floats(narrowed), whole)
     assert not proved(of_floats(narrowed), whole, Equality.BITWISE)
+
+
+def of_longs(left: Side) -> Side:
+    def pattern(x: Int64[Tensor, "n"], y: Int64[Tensor, "n"], m: int, k: int):
+        return left(x, y, m, k)
+
+    return pattern
+
+
+POSITIVE = [Requires("m is positive", lambda m: m >= 1), Requires("k is positive", lambda k: k >= 1)]
+SMALL = Requires("the product is a number of 64 bits", lambda m, k: m * k < 2**63)
+
+
+def proved_if(pattern: Side, right: Side, *requires: Requires) -> bool:
+    def replacement(x, y, m, k):
+        return right(x, y, m, k)
+
+    body = {"__doc__": "A law.", "source": "a test", "equality": Equality.BITWISE, "pattern": pattern, "replacement": replacement}
+    return prove_all(type("Law", (Rule,), body | {"requires": requires}), {}, time.monotonic() + 30).proved
+
+
+def test_quotients_by_positive_numbers_do_not_wrap() -> None:
+    twice = of_longs(lambda x, y, m, k: x // m // k)
+    assert proved_if(twice, lambda x, y, m, k: x // (m * k), *POSITIVE, SMALL)
+    assert not proved_if(twice, lambda x, y, m, k: x // (m * k), *POSITIVE)
+    assert not proved_if(twice, lambda x, y, m, k: x // (m * k), Requires("neither is zero", lambda m, k: m != 0 and k >= 1), SMALL)
+
+
+def test_a_quotient_that_wraps_may_be_multiplied_back() -> None:
+    nonzero = Requires("m is not zero", lambda m: m != 0)
+    assert proved_if(of_longs(lambda x, y, m, k: (x // m) * m + x % m), lambda x, y, m, k: x, nonzero)
+    assert not proved_if(of_longs(lambda x, y, m, k: torch.abs(x // m)), lambda x, y, m, k: torch.abs(x) // m + 0 * k, nonzero)
+
+
+def test_numbers_of_a_range_are_followed() -> None:
+    def pattern(x: Int64[Tensor, "n"], s: Int64[Tensor, ""]) -> Any:
+        place = torch.arange(x.shape[0]) - torch.clamp(s, 0, x.shape[0])
+        return place >= -x.shape[0]
+
+    def replacement(x: Any, s: Any) -> Any:
+        return torch.arange(x.shape[0]) + 0 * torch.clamp(s, 0, 0) >= 0
+
+    body = {"__doc__": "A law.", "source": "a test", "equality": Equality.BITWISE, "pattern": pattern, "replacement": replacement}
+    assert prove_all(type("Law", (Rule,), body), {}, time.monotonic() + 30).proved
+
+    def unbounded(x: Int64[Tensor, "n"], s: Int64[Tensor, ""]) -> Any:
+        return torch.arange(x.shape[0]) + s >= s
+
+    assert not prove_all(type("Law", (Rule,), body | {"pattern": unbounded}), {}, time.monotonic() + 30).proved

@@ -19,9 +19,7 @@ WRONG = {"DynamicSliceOfDynamicSlice"}
 """The two sides clamp their starts against different sizes."""
 TESTED = {
     "RemainderOfShifted": "truncation of a quotient whose sign follows from a condition on both operands",
-    "RemainderOfSmallIota": "that numbers of a range do not wrap",
     "AddOfUpdatedZeros": "a start that is clamped by the data, inside a condition and inside an index",
-    "UpdateOfWhole": "that an index computed from the data does not wrap",
 }
 """Right, and beyond what is proved today, with what is missing."""
 

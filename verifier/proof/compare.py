@@ -191,11 +191,17 @@ class Comparison_:
                 if moved is False:
                     continue
                 given = a.guards | guards | frozenset(part for part in conjuncts(moved) if isinstance(part, Formula))
-                if self.equal(a.value, other.value.replaced(found), given):
+                if self._is_same_value(a.value, other.value.replaced(found), given):
                     if moved is True or current().proves(moved, a.guards | guards, linear=True):
                         return True
                     ways.append(moved)
         return bool(ways) and current().proves(any_of(*ways), a.guards | guards)
+
+    def _is_same_value(self, one: Value, other: Value, guards: Guards) -> bool:
+        """Two values are equal where the guards hold; elements that are read are compared by their indices alone."""
+        if isinstance(one.factor, Read) and isinstance(other.factor, Read):
+            return self.same_factor(one.factor, other.factor, guards)
+        return self.equal(one, other, guards)
 
     def _choices(self, a: Alternative, other: Alternative, at_limits: bool) -> Iterator[dict[Atom, Dim]]:
         """Choices of the other alternative's indices, as expressions in a's, under which the values may be equal."""

@@ -129,6 +129,7 @@ class Solver:
         self.milliseconds = milliseconds
         self.queries = 0
         self._answers: dict[tuple[frozenset[Truth], Truth, bool], bool] = {}
+        self._known: dict[bool, tuple[tuple[int, int], Translation, list[Any]]] = {}
 
     def proves(self, goal: Truth, assumptions: Iterable[Truth] = (), linear: bool = False) -> bool:
         """The goal follows from the facts and the assumptions, for all integers; with `linear`, by linear arithmetic alone."""
@@ -158,14 +159,25 @@ class Solver:
         left = int((self.deadline - time.monotonic()) * 1000)
         if left <= 0:
             raise OutOfTime("the proof ran out of time")
-        translation = Translation(linear, self.lower)
+        translation, facts = self._translated(linear)
         asked = statements(translation)
-        facts = [translation.formula(fact) for fact in self.facts]
         solver = translation.z3.Solver()
         solver.set("timeout", max(1, min(self.milliseconds, left)))
         solver.add(*translation.constraints, *facts, *asked)
         self.queries += 1
         return bool(solver.check() == translation.z3.unsat), translation.abstracted
+
+    def _translated(self, linear: bool) -> tuple[Translation, list[Any]]:
+        """A translation of its own that has the facts already, and the facts on it."""
+        stamp = len(self.lower), sum(self.lower.values())  # least values only grow
+        if linear not in self._known or self._known[linear][0] != stamp:
+            first = Translation(linear, self.lower)
+            self._known[linear] = stamp, first, [first.formula(fact) for fact in self.facts]
+        _, kept, facts = self._known[linear]
+        translation = Translation(linear, self.lower)
+        translation.unknowns, translation.constraints = dict(kept.unknowns), list(kept.constraints)
+        translation.abstracted = kept.abstracted
+        return translation, facts
 
 
 __all__ = ["OutOfTime", "Solver", "Translation"]
