@@ -89,6 +89,9 @@ class BatchNorm(Normalisation):
     def effects(self) -> Effect:
         return Effect.BATCH_STATISTICS | Effect.UPDATES_BUFFER if self.training else Effect.PURE
 
+    def effects_on(self, *operands: Any) -> Effect:
+        return self.effects if operands[1] is not None else self.effects & ~Effect.UPDATES_BUFFER
+
     def outputs(self, *operands: Any) -> tuple[TensorType, ...]:
         x, mean, var, weight, bias = operands[:5]
         self.check_channels(x, mean, var, weight, bias)

@@ -79,6 +79,10 @@ class Operator:
         """What the operator does besides computing its outputs; may depend on the attributes (a batch norm's `training`)."""
         return Effect.ALIASES if self.aliases else Effect.PURE
 
+    def effects_on(self, *operands: Any) -> Effect:
+        """The effects on these operands (None where one is absent): a batch norm without running statistics updates none."""
+        return self.effects
+
     def outputs(self, *operands: Any) -> tuple[TensorType, ...]:
         """The types of all outputs; the one output of `shape` and `dtype` unless overridden."""
         return (TensorType(tuple(self.shape(*operands)), self.dtype(*operands), self.weak(*operands)),)

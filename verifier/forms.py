@@ -158,7 +158,7 @@ def effects_of(traced: TracedCase) -> tuple[Effect, Effect]:
     for graph in (traced.pattern, traced.replacement):
         effect = Effect.PURE
         for node in graph.network:
-            effect |= graph.operator(node).effects
+            effect |= graph.operator(node).effects_on(*(None if v is None else graph.type(v) for v in graph.operands(node)))
         sides.append(effect & ~Effect.ALIASES)
     return sides[0], sides[1]
 
