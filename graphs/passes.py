@@ -122,7 +122,8 @@ def fold_constants(graph: Graph) -> int:
             if not (training and isinstance(graph.constants[operator.name], torch.nn.Parameter)):
                 constant[node] = {operator.name}
         elif isinstance(operator, Scalar):
-            constant[node] = set()
+            if not isinstance(operator.value, Expression):
+                constant[node] = set()
         elif _may_fold(graph, node) and all(operand.node in constant for operand in operands):
             constant[node] = set().union(*(constant[operand.node] for operand in operands))
             if not operator.effects & Effect.ALIASES or any(operand.node in computed for operand in operands):
