@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import shape_inference
 
+from graphs.onnx.defaults import defaults
 from graphs.onnx.errors import OnnxError, shortened
 
 SMALL = 1 << 10
@@ -41,6 +42,11 @@ def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     graph = result.graph
     graph.name = "skeleton"
     graph.node.extend(model.graph.node)
+    # Operators that are functions are inferred through their bodies, which read attributes whether they are given or not.
+    opsets = {part.domain.removeprefix("ai.onnx") if part.domain == "ai.onnx" else part.domain: part.version for part in model.opset_import}
+    for node in graph.node:
+        given = {attribute.name for attribute in node.attribute}
+        node.attribute.extend(value for name, value in defaults(node, opsets).items() if name not in given)
     graph.output.extend(model.graph.output)
     graph.value_info.extend(model.graph.value_info)
     initialised = {tensor.name for tensor in model.graph.initializer}

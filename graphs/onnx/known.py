@@ -272,6 +272,11 @@ def _modulo_sizes(a: Dim, b: Dim) -> Dim:
     return remainder(a, b)
 
 
+def _modulo(proto: onnx.NodeProto, opset: int, inputs: Sequence[Any]) -> list[Any]:
+    numbers = numpy.fmod if _attribute(proto, "fmod", 0) else numpy.mod
+    return _pointwise(_modulo_sizes, numbers)(proto, opset, inputs)
+
+
 def _equal_sizes(a: Any, b: Any) -> bool:
     answer = equal(a, b)
     if isinstance(answer, bool):
@@ -378,7 +383,9 @@ KNOWN: dict[str, Rule] = {
     "Sub": _pointwise(lambda a, b: a - b, lambda a, b: a - b),
     "Mul": _pointwise(lambda a, b: a * b, lambda a, b: a * b),
     "Div": _pointwise(_divide_sizes, _divide_numbers),
-    "Mod": _pointwise(_modulo_sizes, _refuse),
+    "Mod": _modulo,
+    "Sqrt": _pointwise(_refuse, numpy.sqrt),
+    "Reciprocal": _pointwise(_refuse, lambda a: 1 / a),
     "Neg": _pointwise(lambda a: -a, numpy.negative),
     "Floor": _pointwise(_refuse, numpy.floor),
     "Ceil": _pointwise(_refuse, numpy.ceil),

@@ -165,7 +165,10 @@ class Reader:
             if entry.tensor is not None:
                 if isinstance(entry.tensor, numpy.ndarray):
                     raise Unsupported(f"{shortened(name)}: torch has no tensors of {entry.type.dtype}")
-                entry.value = self.graph.constant(name, entry.tensor)
+                free = name
+                while free in self.graph.constants and self.graph.constants[free] is not entry.tensor:
+                    free += "_"
+                entry.value = self.graph.constant(free, entry.tensor)
             else:
                 entry.value = self.spelled(name, entry)
         return entry.value
@@ -236,7 +239,7 @@ class Reader:
         except NotKnown:
             return False
         for name, array in zip(proto.output, results, strict=False):
-            dtype = self.inferred_dtype(name) or "int64"
+            dtype = array.dtype.name if array.dtype != object else self.inferred_dtype(name) or "int64"
             self.entries[name] = Entry(TensorType(tuple(array.shape), dtype), sizes=array)
         return True
 
@@ -325,6 +328,15 @@ class Reader:
         for entry in self.entries.values():
             if entry.value is not None and entry.value.node >= mark:
                 entry.value = None
+
+    def enter_value(self, name: str, value: Value) -> None:
+        """A name inside a node for a value that is there already; one of known elements stays known."""
+        operator = self.graph.operator(value.node)
+        if isinstance(operator, Constant):
+            self.constant(name, self.graph.constants[operator.name])
+            self.entries[name].value = value
+        else:
+            self.entries[name] = Entry(self.graph.type(value), value)
 
     def where(self, number: int) -> str:
         """How a message names a node."""

@@ -14,6 +14,7 @@ import operators.functions as functions
 import operators.parametric as parametric
 import operators.random as random
 import operators.sources as sources
+import operators.trigonometry as trigonometry
 from operators.operator import Operator
 from operators.samples.drawing import FLOATS, INTEGERS, WIDE, Case, Drawer, Row
 
@@ -124,6 +125,11 @@ ROWS |= {"Power": Row(_power, exact=False), "Clamp": Row(_clamp), "AddScaled": R
 
 for _name in ("Exp", "Expm1", "Exp2", "Sin", "Cos", "Tan", "Atan", "Erf"):
     ROWS[_name] = Row(unary(getattr(functions, _name)(), (*FLOATS, "int64", "bool")), exact=False)
+for _name in ("Asin", "Acos", "Atanh"):
+    ROWS[_name] = Row(unary(getattr(trigonometry, _name)(), FLOATS, -1, 1), exact=False, gradient=False)
+for _name in ("Sinh", "Cosh", "Asinh"):
+    ROWS[_name] = Row(unary(getattr(trigonometry, _name)(), (*FLOATS, "int64", "bool")), exact=False)
+ROWS["Acosh"] = Row(unary(trigonometry.Acosh(), (*FLOATS, "int64"), low=2), exact=False)
 for _name in ("Log", "Log1p", "Log2", "Log10", "Sqrt", "Rsqrt", "Reciprocal"):
     ROWS[_name] = Row(unary(getattr(functions, _name)(), (*FLOATS, "int64"), low=1), exact=False)
 for _name in ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr", "LogicalXor"):

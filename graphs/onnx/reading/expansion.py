@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx
 from onnx import defs
 
-from graphs.onnx.subgraphs import rename_captured, subgraphs
-from graphs.onnx.types import ELEMENT_TYPES
+from graphs.onnx.defaults import defaults
+from graphs.onnx.subgraphs import all_nodes, rename_captured, subgraphs
+from graphs.onnx.types import ELEMENT_TYPES, tensor_of
 from graphs.trace import Proxy
 from operators.expressions import Expression
 from operators.operator import Unsupported
@@ -25,33 +27,70 @@ def expand(node: Node) -> Any:
     function = body_of(node)
     if function is None:
         raise Unsupported(f"{node.name}: no operator stands for it, and ONNX does not define it as a function")
-    reader = node.reader
-    prefix = f"{node.proto.name or node.name}/{len(reader.entries)}/"
-    names = {formal: actual for formal, actual in zip(function.input, node.proto.input, strict=False)}
+    prefix = f"{node.proto.name or node.name}/{len(node.reader.entries)}/"
+    names = dict(zip(function.input, node.proto.input, strict=False))
     names |= {formal: "" for formal in function.input if formal not in names}
     given = {attribute.name: attribute for attribute in node.proto.attribute}
-    given = {attribute.name: attribute for attribute in function.attribute_proto} | given
-    for inner in function.node:
+    given = {attribute.name: attribute for attribute in function.attribute_proto} | defaults(node.proto, node.reader.opsets) | given
+    return _read_all(node, function.node, list(function.output[: node.results]), names, prefix, given)
+
+
+def inline(node: Node, graph: onnx.GraphProto, values: Sequence[Any]) -> Any:
+    """The outputs of a subgraph of the node, its inputs being these traced values."""
+    reader = node.reader
+    prefix = f"{node.proto.name or node.name}/{len(reader.entries)}/"
+    names: dict[str, str] = {}
+    for tensor in graph.initializer:
+        names[tensor.name] = prefix + tensor.name
+        reader.constant(names[tensor.name], tensor_of(tensor))
+    for info, value in zip(graph.input, values, strict=True):
+        names[info.name] = prefix + info.name
+        reader.enter_value(names[info.name], value.value)
+    return _read_all(node, graph.node, [output.name for output in graph.output], names, prefix, {})
+
+
+def _read_all(
+    node: Node,
+    nodes: Iterable[onnx.NodeProto],
+    outputs: Sequence[str],
+    names: dict[str, str],
+    prefix: str,
+    given: Mapping[str, onnx.AttributeProto],
+) -> Any:
+    """Read nodes whose names are known under others; `given` are the attributes that theirs may refer to."""
+    reader = node.reader
+    for inner in nodes:
         one = onnx.NodeProto()
         one.CopyFrom(inner)
-        del one.attribute[:]
-        for attribute in inner.attribute:
-            if not attribute.ref_attr_name:
-                one.attribute.add().CopyFrom(attribute)
-            elif attribute.ref_attr_name in given:
-                filled = one.attribute.add()
-                filled.CopyFrom(given[attribute.ref_attr_name])
-                filled.name = attribute.name
+        _fill(one, inner, given)
         for graph in subgraphs(one):
-            if any(attribute.ref_attr_name for part in graph.node for attribute in part.attribute):
-                raise Unsupported(f"{node.name}: its function passes attributes to a subgraph")
-        one.input[:] = [names.get(name, prefix + name) if name else "" for name in inner.input]
+            for part in graph.node:
+                for deep in all_nodes(part):
+                    _fill(deep, deep, given)
+        one.input[:] = [names.get(name, name) if name else "" for name in inner.input]
         one.output[:] = [prefix + name if name else "" for name in inner.output]
+        rename_captured(one, names)
         for name in inner.output:
             names[name] = prefix + name
-        rename_captured(one, names)
         reader.inner(one)
-    return tuple(Proxy(reader.graph, reader.value(names[name])) for name in function.output[: node.results])
+    return tuple(Proxy(reader.graph, reader.value(names.get(name, name))) for name in outputs)
+
+
+def _fill(target: onnx.NodeProto, source: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> None:
+    """Put the attributes of the calling node where a node of the function refers to them."""
+    filled = []
+    for attribute in source.attribute:
+        copy = onnx.AttributeProto()
+        if not attribute.ref_attr_name:
+            copy.CopyFrom(attribute)
+        elif attribute.ref_attr_name in given:
+            copy.CopyFrom(given[attribute.ref_attr_name])
+            copy.name = attribute.name
+        else:
+            continue
+        filled.append(copy)
+    del target.attribute[:]
+    target.attribute.extend(filled)
 
 
 def body_of(node: Node) -> onnx.FunctionProto | None:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 
 from graphs.onnx.reading.registry import Node, reads
+from operators.constants import Arange
+from operators.extremes import ArgMax
 from operators.indexing import Gather, Index, TopK
 from operators.layout import Select
 from operators.operator import Unsupported, canonical_axis
@@ -51,16 +53,52 @@ def gather_nd(node: Node) -> Any:
     """x at tuples of positions: the last axis of the positions is the tuple."""
     x, positions = node.inputs()
     depth = node.type(1).shape[-1]
-    if node.attribute("batch_dims", 0) or not isinstance(depth, int):
-        raise Unsupported("GatherND: batch axes are not covered")
-    parts = torch.unbind(positions if positions.type.dtype == "int64" else positions.to(torch.int64), -1)
-    return node.apply(Index(0), x, *parts)
+    batch = node.attribute("batch_dims", 0)
+    if not isinstance(depth, int):
+        raise Unsupported("GatherND: the length of the tuples must be a number")
+    parts = list(torch.unbind(positions if positions.type.dtype == "int64" else positions.to(torch.int64), -1))
+    shape = node.type(1).shape[:-1]
+    own = [
+        node.apply(Arange(0, shape[axis], 1, "int64")).reshape(*[1] * axis, shape[axis], *[1] * (len(shape) - axis - 1))
+        for axis in range(batch)
+    ]
+    return node.apply(Index(0), x, *own, *parts)
+
+
+@reads("ReverseSequence")
+def reverse_sequence(node: Node) -> Any:
+    """Of each sequence the first elements in reverse, the others as they are."""
+    x, lengths = node.inputs()
+    time, batch = node.attribute("time_axis", 0), node.attribute("batch_axis", 1)
+    shape = node.type(0).shape
+    order = (time, batch)
+    steps = node.apply(Arange(0, shape[time], 1, "int64")).reshape(*[shape[time] if axis == time else 1 for axis in sorted(order)])
+    counts = lengths.to(torch.int64).reshape(*[shape[batch] if axis == batch else 1 for axis in sorted(order)])
+    places = torch.where(torch.lt(steps, counts), torch.sub(torch.sub(counts, 1), steps), steps)
+    own = node.apply(Arange(0, shape[batch], 1, "int64")).reshape(*[shape[batch] if axis == batch else 1 for axis in sorted(order)])
+    if sorted(order) != [0, 1]:
+        raise Unsupported("ReverseSequence: only of the first two axes")
+    return node.apply(Index(0), x, *((places, own) if time == 0 else (own, places)))
+
+
+@reads("Hardmax")
+def hardmax(node: Node) -> Any:
+    """1 at the first largest element along an axis, else 0; before opset 13 along all axes from this one on."""
+    x, shape = node[0], node.type(0).shape
+    axis = canonical_axis(node.attribute("axis", -1 if node.opset >= 13 else 1), x.ndim)
+    if node.opset < 13 and axis != -1:
+        raise Unsupported("Hardmax: over several axes is not covered")
+    best = node.apply(ArgMax(axis, True), x)
+    steps = node.apply(Arange(0, shape[axis], 1, "int64")).reshape(shape[axis], *[1] * (-axis - 1))
+    return torch.eq(best, steps).to(getattr(torch, x.type.dtype))
 
 
 @reads("TopK")
 def top_k(node: Node) -> Any:
     if not node.attribute("largest", 1) or not node.attribute("sorted", 1):
         raise Unsupported("TopK: the smallest, or in no order, is not covered")
+    if node.wants(1):
+        raise Unsupported("TopK: the positions of equal elements in their order are not covered")
     x = node[0]
     return node.apply(TopK(node.sizes(1)[0], canonical_axis(node.attribute("axis", -1), x.ndim)), x)
 
@@ -68,14 +106,13 @@ def top_k(node: Node) -> Any:
 @reads("OneHot")
 def one_hot(node: Node) -> Any:
     """The second of two values where the class is, the first elsewhere; a class outside is nowhere."""
-    positions, depth, values = node[0], node.sizes(1)[0], node[2]
+    positions, values = node[0], node[2]
+    depth = int(node.number(1)) if node.tensor(1) is not None else node.sizes(1)[0]
     shape = list(positions.shape)
     axis = node.attribute("axis", -1)
     axis = axis + len(shape) + 1 if axis < 0 else axis
     if not isinstance(depth, int) or positions.type.dtype not in ("int64", "int32", "float32"):
         raise Unsupported("OneHot: the number of classes must be a number")
-    from operators.constants import Arange
-
     classes = node.apply(Arange(0, depth, 1, "int64")).reshape(*[1] * axis, depth, *[1] * (len(shape) - axis))
     positions = positions if positions.type.dtype == "int64" else positions.to(torch.int64)
     wrapped = torch.where(torch.lt(positions, 0), torch.add(positions, depth), positions)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from graphs.onnx.reading.pointwise import both
+from graphs.onnx.reading.pointwise import both, compute
 from graphs.onnx.reading.registry import Node, reads
 from operators.operator import Unsupported
 
@@ -14,7 +14,7 @@ from operators.operator import Unsupported
 def _declare(name: str, function: Any) -> None:
     @reads(name)
     def read(node: Node) -> Any:
-        return function(*both(node))
+        return compute(node, function, both(node), ordered=True)
 
 
 for _name, _function in {
@@ -30,7 +30,7 @@ for _name, _function in {
 def _declare_plain(name: str, function: Any) -> None:
     @reads(name)
     def read(node: Node) -> Any:
-        return function(*node.inputs())
+        return compute(node, function, node.inputs())
 
 
 for _name, _function in {

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from graphs.onnx.reading.registry import Node, reads
+from graphs.onnx.reading.unsigned import WITHOUT_KERNELS, in_int64
 from operators.casts import Cast
 from operators.foreign import UNTYPED
 from operators.operator import Unsupported, kind_of
@@ -22,6 +23,13 @@ def both(node: Node) -> tuple[Any, Any]:
     return node[0], node.operand(1, ranks[0])
 
 
+def compute(node: Node, function: Any, operands: Any, ordered: bool = False, divides: bool = False) -> Any:
+    """The function of the operands; of unsigned integers without kernels through int64."""
+    if node.type(0).dtype in WITHOUT_KERNELS:
+        return in_int64(node, function, list(operands), ordered, divides)
+    return function(*operands)
+
+
 def in_dtype(x: Any, dtype: str) -> Any:
     """x in this dtype."""
     return x if x.type.dtype == dtype else x.to(getattr(torch, dtype))
@@ -29,20 +37,17 @@ def in_dtype(x: Any, dtype: str) -> Any:
 
 @reads("Add")
 def add(node: Node) -> Any:
-    a, b = both(node)
-    return torch.add(a, b)
+    return compute(node, torch.add, both(node))
 
 
 @reads("Sub")
 def subtract(node: Node) -> Any:
-    a, b = both(node)
-    return torch.sub(a, b)
+    return compute(node, torch.sub, both(node))
 
 
 @reads("Mul")
 def multiply(node: Node) -> Any:
-    a, b = both(node)
-    return torch.mul(a, b)
+    return compute(node, torch.mul, both(node))
 
 
 @reads("Div")
@@ -50,15 +55,14 @@ def divide(node: Node) -> Any:
     """Integers are divided towards zero."""
     a, b = both(node)
     if kind_of(node.type(0).dtype) == "int":
-        return torch.div(a, b, rounding_mode="trunc")
+        return compute(node, lambda x, y: torch.div(x, y, rounding_mode="trunc"), (a, b), divides=True)
     return torch.div(a, b)
 
 
 @reads("Mod")
 def modulo(node: Node) -> Any:
     """The remainder takes the sign of the divisor, or with `fmod` that of the dividend."""
-    a, b = both(node)
-    return torch.fmod(a, b) if node.attribute("fmod", 0) else torch.remainder(a, b)
+    return compute(node, torch.fmod if node.attribute("fmod", 0) else torch.remainder, both(node), divides=True)
 
 
 @reads("Pow")
@@ -78,7 +82,7 @@ def extreme(node: Node) -> Any:
     pick = torch.maximum if node.name == "Max" else torch.minimum
     result, *rest = node.inputs()
     for one in rest:
-        result = pick(result, one)
+        result = compute(node, pick, (result, one), ordered=True)
     return result
 
 
@@ -141,14 +145,33 @@ def cast(node: Node) -> Any:
     x = node[0]
     if to == x.type.dtype:
         return x
-    castable = _CASTABLE | ({"bfloat16", "float16"} if "float8" not in x.type.dtype else set())
-    if to not in castable or x.type.dtype not in _CASTABLE | {"bfloat16", "float16"}:
+    if to in LARGEST and node.attribute("saturate", 1):
+        x = torch.clamp(x if x.type.dtype == "float64" else x.to(torch.float32), -LARGEST[to], LARGEST[to])
+    if to not in _CASTABLE or x.type.dtype not in _CASTABLE:
         raise Unsupported(f"{node.name}: from {x.type.dtype} to {to} is not covered")
     return node.apply(Cast(to), x)
 
 
+LARGEST = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
+"""The largest number of each dtype of 8 bits: with `saturate`, what lies beyond becomes it."""
+
 _CASTABLE = frozenset(
-    ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool", "bfloat16", "float16"]
+    [
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "bool",
+        "bfloat16",
+        "float16",
+        *LARGEST,
+    ]
 )
 
 

@@ -49,7 +49,7 @@ def average_pool(node: Node) -> Any:
     ceil, include = bool(node.attribute("ceil_mode", 0)), bool(node.attribute("count_include_pad", 0))
     function = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[axes - 1]
     if any(d != 1 for d in dilation):
-        raise Unsupported("AveragePool: dilated windows are not covered")
+        return _dilated(node, x, kernel, stride, dilation, before, after, ceil, include)
     plain_padding = not any(before) and not any(after)
     if plain_padding or _torch_padding(before, after, kernel):
         return function(x, tuple(kernel), tuple(stride), tuple(before), ceil, include)
@@ -60,6 +60,45 @@ def average_pool(node: Node) -> Any:
         return whole
     ones = torch.ones_like(x)
     return torch.div(whole, function(padded(ones, before, after), tuple(kernel), tuple(stride), 0, False, True))
+
+
+def _dilated(
+    node: Node,
+    x: Any,
+    kernel: list[int],
+    stride: list[int],
+    dilation: list[int],
+    before: list[Any],
+    after: list[Any],
+    ceil: bool,
+    include: bool,
+) -> Any:
+    """The mean of a dilated window: a convolution of each channel with ones, over how many elements it sees."""
+    axes, sizes = len(kernel), node.type(0).shape[2:]
+    after = list(after)
+    if not all(isinstance(size, int) for size in sizes):
+        raise Unsupported("AveragePool: dilated windows need sizes that are numbers")
+    beyond = [0] * axes
+    for axis in range(axes):
+        room = int(sizes[axis]) + before[axis] + after[axis] - dilation[axis] * (kernel[axis] - 1) - 1
+        count = room // stride[axis] + 1
+        if ceil and room % stride[axis] and count * stride[axis] < int(sizes[axis]) + before[axis]:
+            beyond[axis] = stride[axis] - room % stride[axis]
+    function = (F.conv1d, F.conv2d, F.conv3d)[axes - 1]
+    n, c = node.type(0).shape[:2]
+    ones = node.held(torch.ones(1, 1, *kernel, dtype=getattr(torch, x.type.dtype)))
+
+    def sums(part: Any) -> Any:
+        return function(part, ones, None, tuple(stride), (0,) * axes, tuple(dilation), 1)
+
+    whole = padded(x.reshape(n * c, 1, *sizes), before, [a + b for a, b in zip(after, beyond, strict=True)])
+    counted = torch.ones((1, 1, *(int(size) for size in sizes)), dtype=getattr(torch, x.type.dtype))
+    sides = [amount for ends in zip(reversed(before), reversed(after), strict=True) for amount in ends]
+    counted = F.pad(counted, sides, value=1.0 if include else 0.0)
+    counted = F.pad(counted, [amount for last in reversed(beyond) for amount in (0, last)])
+    seen = node.held(function(counted, torch.ones(1, 1, *kernel, dtype=counted.dtype), None, stride, 0, dilation))
+    result = torch.div(sums(whole), seen)
+    return result.reshape(n, c, *result.shape[2:])
 
 
 @reads("LpPool")

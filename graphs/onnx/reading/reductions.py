@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from graphs.onnx.reading.registry import Node, reads
 from operators.extremes import ArgMax, ArgMin
-from operators.operator import Unsupported, canonical_axis
+from operators.operator import Unsupported, canonical_axis, is_known_equal
 
 _AXES_INPUT = {"ReduceSum": 13}
 """Since which opset the axes are an input; 18 elsewhere."""
@@ -58,10 +59,30 @@ def _product(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
     return add_application(x.graph, Product(tuple(sorted(canonical_axis(axis, x.ndim) for axis in axes)), keepdim), [x])
 
 
+def _largest(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    return _extreme(x, axes, keepdim, torch.amax, float("-inf"))
+
+
+def _smallest(x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    return _extreme(x, axes, keepdim, torch.amin, float("inf"))
+
+
+def _extreme(x: Any, axes: tuple[int, ...], keepdim: bool, function: Any, of_nothing: float) -> Any:
+    """Of no elements, the infinity, or the end of the integers."""
+    if not any(is_known_equal(x.type.shape[axis], 0) for axis in axes):
+        return function(x, axes, keepdim=keepdim)
+    dtype = getattr(torch, x.type.dtype)
+    fill = of_nothing
+    if not dtype.is_floating_point:
+        ends = (False, True) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+        fill = ends[of_nothing > 0]
+    return torch.full_like(torch.sum(x, axes, keepdim=keepdim), fill, dtype=dtype)
+
+
 _declare("ReduceSum", torch.sum)
 _declare("ReduceMean", torch.mean)
-_declare("ReduceMax", torch.amax)
-_declare("ReduceMin", torch.amin)
+_declare("ReduceMax", _largest)
+_declare("ReduceMin", _smallest)
 _declare("ReduceProd", _product)
 _declare("ReduceL1", torch.sum, before=torch.abs)
 _declare("ReduceL2", torch.sum, before=_square, after=torch.sqrt)
@@ -88,9 +109,10 @@ def cumulative_sum(node: Node) -> Any:
     axis = canonical_axis(node.integers(1)[0], x.ndim)
     if node.attribute("reverse", 0):
         x = x.flip((axis,))
+    if node.attribute("exclusive", 0):  # the element itself is left out: everything moves up by one
+        later = (0, 0) * (-axis - 1)
+        x = F.pad(x, (*later, 1, 0)).narrow(axis, 0, node.type(0).shape[axis])
     y = torch.cumsum(x, axis)
     if y.type.dtype != x.type.dtype:
         y = y.to(getattr(torch, x.type.dtype))
-    if node.attribute("exclusive", 0):
-        y = torch.sub(y, x)
     return y.flip((axis,)) if node.attribute("reverse", 0) else y

@@ -27,6 +27,7 @@ _READERS: dict[str, Read] = {}
 FAMILIES = (
     "pointwise",
     "logic",
+    "unsigned",
     "activations",
     "linear",
     "convolution",
@@ -37,7 +38,8 @@ FAMILIES = (
     "indexing",
     "images",
     "quantisation",
-    "losses",
+    "signals",
+    "control",
 )
 
 
@@ -116,6 +118,12 @@ class Node:
             return value.decode("utf-8", "replace")
         return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
+    def graph(self, name: str) -> onnx.GraphProto:
+        """A graph among the attributes."""
+        if name not in self.attributes:
+            raise Unsupported(f"{self.name}: has no {name}")
+        return self.attributes[name].g
+
     def type(self, position: int) -> TensorType:
         """The type of an input."""
         return self.reader.entries[self.proto.input[position]].type
@@ -189,6 +197,12 @@ class Node:
         if tensor is not None and tensor.numel() == 1 and (rank is None or tensor.ndim <= rank) and str(tensor.dtype)[6:] in _NUMBERS:
             return tensor.reshape(()).item()
         return self[position]
+
+    def held(self, tensor: Any) -> Any:
+        """A tensor made from attributes as a traced constant."""
+        value = as_value(self.reader.graph, tensor)
+        assert value is not None
+        return Proxy(self.reader.graph, value)
 
     def apply(self, operator: Operator, *operands: Any) -> Any:
         """One of our operators on traced tensors and numbers."""
