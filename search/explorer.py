@@ -8,6 +8,7 @@ times the best so far; those beyond wait for a later round with a larger α.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -164,6 +165,10 @@ class Explorer:
             value = state.value + move.change if move.change is not None else self._evaluate(state, move)
             if value is not None:
                 children.append(State(state, move, value, state.rank + 1))
+        turns: Counter[type[Rule]] = Counter()
+        for child in sorted(children, key=lambda child: child.value):
+            child.turn = turns[rule_of(child)]
+            turns[rule_of(child)] += 1
         state.children = children
         return children
 

@@ -16,7 +16,10 @@ from operators.sources import Scalar
 
 
 def canonical_order(graph: Graph, free: set[int] | None = None) -> tuple[tuple[Hashable, ...], list[int]]:
-    """A description equal for equal graphs, and the nodes in the order of the description (constant expressions as one leaf each)."""
+    """A description equal for equal graphs, and the nodes in the order of the description.
+
+    A constant expression counts as one leaf; the nodes inside it come at the end of the order, those of each in an order of their own.
+    """
     if free is None:
         free = computed_from_constants(graph)
     nodes = graph.network.nodes
@@ -55,6 +58,14 @@ def canonical_order(graph: Graph, free: set[int] | None = None) -> tuple[tuple[H
             place(node, (operator, tuple(None if v is None else (number[v.node], v.output) for v in operands)))
             stack.pop()
     records.append(tuple((number[value.node], value.output) for value in graph.outputs))
+    seen = set(order)
+    pending = [node for node in reversed(order) if node in free]
+    while pending:
+        node = pending.pop()
+        if node not in seen:
+            seen.add(node)
+            order.append(node)
+        pending.extend(v.node for v in reversed(graph.operands(node)) if v is not None and v.node not in seen)
     return tuple(records), order
 
 

@@ -1,16 +1,19 @@
 """The search over a whole graph: window by window, equal windows once, then the clean-up and the last check.
 
 A graph of at most `WINDOW` running nodes is searched as a whole. A larger one is cut into windows; each distinct window is searched
-once and its moves are replayed in the equal ones; a further sweep cuts elsewhere, so that what lay on a seam is seen too.
+once, several at a time where there are processes for it, and its moves are made again in the equal ones; a further sweep cuts
+elsewhere, so that what lay on a seam is seen too.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from costs.devices import Device
 from costs.kernels import Policy, computed_from_constants
@@ -18,14 +21,15 @@ from costs.roofline import Cost, Roofline
 from graphs.graph import Graph
 from rewrites.rule import Rule
 from search.certified import Admitted, Certified, Waited, admit, refusals
-from search.explorer import Explorer, Limits
+from search.explorer import Explorer
 from search.interruption import Interruption
 from search.objective import Objective
-from search.replay import Solution, replay, solution_of
+from search.recipes import Recipe, replay
 from search.result import SearchResult, Step
-from search.revision import revise
-from search.states import State
+from search.solving import Problem, Setting, solve
+from search.store import Solutions, keeps
 from search.windows import Window, boundaries, cut_out, local_order, put_back
+from search.workers import Workers
 
 WINDOW = 48
 """The most running nodes of a window."""
@@ -59,6 +63,9 @@ def search(
     check: bool = True,
     progress: Callable[[Progress], None] | None = None,
     pricing: Roofline | None = None,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    store: Path | Literal[True] | None = None,
 ) -> SearchResult:
     """The best graph found that computes the same function, every step by a rule with a certificate.
 
@@ -66,6 +73,8 @@ def search(
     expansions: graphs expanded for each distinct window   inputs: tensors for the last check; drawn by `seed` when left out
     pricing: what prices graphs, instead of the roofline of `device` and `kernels` (see costs.measured)
     sizes: numbers for symbolic sizes, for pricing and checking   check: run both graphs before the result is handed out
+    jobs: processes that search windows at the same time, or an `executor` for them; the result is the same for any number
+    store: a file in which solved windows are kept and found again, or True for the one in the user's cache
     Ctrl-C ends the search; the best so far is returned.
     Raises: NumericCheckError when the result differs from the original, CostError, UnknownDeviceError, UnknownPolicyError,
     UnknownObjectiveError.
@@ -75,7 +84,11 @@ def search(
     roofline = pricing or pricing_of(device, kernels, objective, sizes)
     with Interruption() as interruption:
         run = _Run(graph.copy(), admitted, roofline, Objective.of(objective), seconds, expansions, interruption, progress, waited)
-        run.sweep_all()
+        if store is not None and keeps(roofline):
+            run.store = Solutions(run.setting, None if store is True else store)
+        processes = jobs if type(roofline) is Roofline else 1
+        with Workers(run.setting, run.graph.constants, processes, executor) as run.workers:
+            run.sweep_all()
         result = run.finish()
     result.refused = [*refused, *refusals(admitted)]
     if check and result.graph is not run.original:
@@ -107,16 +120,18 @@ class _Run:
         self.roofline = roofline
         self.objective = objective
         self.seconds = seconds
-        self.expansions = expansions
         self.interruption = interruption
         self.progress = progress
         self.started = time.perf_counter()
         self.before = roofline.cost(graph)
         self.cost = roofline.cost(self.graph)
-        self.value = objective.value(self.before)
+        self.setting = Setting([rule.rule for rule in rules], roofline, objective, self.before, expansions)
+        self.value = self.setting.value
         self.steps: list[Step] = []
-        self.solved: dict[tuple[Hashable, ...], Solution | None] = {}
-        self.favoured: set[type[Rule]] = set()
+        self.solved: dict[tuple[Hashable, ...], Recipe] = {}
+        self.favoured: frozenset[int] = frozenset()
+        self.store: Solutions | None = None
+        self.workers: Workers
         self.expanded = self.candidates = 0
         self.complete = True
         self.unfolded = self.graph
@@ -147,77 +162,124 @@ class _Run:
         free = computed_from_constants(self.graph)
         order = local_order(self.graph, free)
         runs = boundaries(self.graph, order, WINDOW, shunned)
-        improved = False
-        for position, nodes in enumerate(runs):
-            if self.out_of_time():
-                self.complete = False
-                break
+        unsolved: dict[tuple[Hashable, ...], Window] = {}
+        for nodes in runs:
             window = cut_out(self.graph, nodes, free)
-            improved = self._improve(window, free, len(runs) - position) or improved
+            if window.description not in self.solved:
+                unsolved.setdefault(window.description, window)
+        self._solve(list(unsolved.values()))
+        improved = False
+        for nodes in runs:
+            window = cut_out(self.graph, nodes, free)
+            improved = self._improve(window, free) or improved
+        used = {move.rule for recipe in self.solved.values() for move in recipe.moves}
+        self.favoured = self.favoured | used
         return improved, {nodes[-1] for nodes in runs}, len(runs)
 
-    def _improve(self, window: Window, free: set[int], left: int) -> bool:
+    def _improve(self, window: Window, free: set[int]) -> bool:
         """Put the window's best form into the graph; False when it is the window itself."""
-        if window.description in self.solved:
-            known = self.solved[window.description]
-            if known is None:
-                return False
-            replayed = replay(known, window)
-            if replayed is not None:
-                self._enter(known, window, replayed, free)
-                return True
-        allowed = self.elapsed() + max((self.seconds - self.elapsed()) / left, 0.0) * 2
-        limits = Limits(self.expansions, max(20, self.expansions // 4), lambda: self.out_of_time() or self.elapsed() > allowed)
-        best = self._certified_best(window, limits)
-        self.complete = self.complete and not self.out_of_time()
-        if best.parent is None:
-            self.solved.setdefault(window.description, None)
+        if window.description not in self.solved:
+            self._solve([window])
+        recipe = self.solved.get(window.description)
+        if recipe is None or not recipe.moves:
             return False
-        solution = solution_of(best, window.order)
-        self.favoured |= {move.rule.rule for move in solution.moves}
-        self.solved[window.description] = solution
-        assert best.graph is not None
-        self._enter(solution, window, best.graph, free)
-        return True
+        solved = self._entered(recipe, window, free)
+        if not solved:
+            # Equal windows may differ in the contents of their constants, which a rule's condition may speak of.
+            self._solve([window])
+            recipe = self.solved.get(window.description)
+            solved = recipe is not None and self._entered(recipe, window, free)
+        return solved
 
-    def _certified_best(self, window: Window, limits: Limits) -> State:
-        """The window's best form by rules with certificates.
+    def _solve(self, windows: list[Window]) -> None:
+        """Find the best form of each window by rules with certificates.
 
-        The rules on the way to the best form are asked for theirs; without those refused it is sought anew, or when there is no
-        time for that, it is the best form before the first refused rule.
+        The rules of a recipe are asked for theirs; without those refused the window is searched anew, or when there is no time for
+        that, the recipe ends before the first refused rule.
         """
-        while True:
-            rules = [rule for rule in self.rules if not rule.denied]
-            explorer = Explorer(window.graph, rules, self.roofline, self.value, self.objective.needs_memory, self._tell, self.favoured)
-            counted = self._counted = (self.expanded, self.candidates)
-            explorer.run(limits)
-            best = revise(explorer, limits)
-            self.expanded, self.candidates = counted[0] + explorer.expanded, counted[1] + explorer.candidates
-            held = list(itertools.takewhile(lambda state: state.move is not None and state.move.rule.certificate, best.path))
-            if len(held) == len(best.path):
-                return best
-            if self.out_of_time():
-                return min([explorer.root, *held], key=lambda state: state.value)
+        while windows:
+            again = []
+            for window, recipe in zip(windows, self._recipes(windows), strict=True):
+                if recipe is None:
+                    continue
+                held = tuple(itertools.takewhile(lambda move: bool(self.rules[move.rule].certificate), recipe.moves))
+                if len(held) < len(recipe.moves):
+                    again.append(window)
+                    values = [recipe.value, *(move.value for move in held)]
+                    recipe = replace(recipe, moves=held[: values.index(min(values))])
+                self.solved[window.description] = recipe
+            windows = [] if self.out_of_time() else again
 
-    def _tell(self, explorer: Explorer) -> None:
-        if self.progress is not None:
-            expanded, candidates = self._counted
+    def _recipes(self, windows: list[Window]) -> Iterator[Recipe | None]:
+        """A recipe for each window, in order: from the store, or found; None where there was no time for it."""
+        denied = frozenset(number for number, rule in enumerate(self.rules) if rule.denied)
+        if self.store is None:
+            questions: list[str | None] = [None] * len(windows)
+        else:
+            questions = [self.store.question(window.description, sorted(denied), sorted(self.favoured)) for window in windows]
+        kept = [None if self.store is None or question is None else self.store.find(question) for question in questions]
+        missing = [position for position, recipe in enumerate(kept) if recipe is None]
+        found = self._found([windows[position] for position in missing], denied)
+        for question, recipe in zip(questions, kept, strict=True):
+            if recipe is not None:
+                yield recipe
+                continue
+            recipe = next(found)
+            if recipe is not None:
+                self.expanded, self.candidates = self.expanded + recipe.expanded, self.candidates + recipe.candidates
+                self.complete = self.complete and recipe.complete
+                if self.store is not None and question is not None and recipe.complete:
+                    self.store.keep(question, recipe)
+            else:
+                self.complete = False
+            yield recipe
+
+    def _found(self, windows: list[Window], denied: frozenset[int]) -> Iterator[Recipe | None]:
+        """The windows searched: in several processes where there are any and more than one window, else here."""
+
+        def problem(window: Window, left: float) -> Problem:
+            seconds = 2 * max(self.seconds - self.elapsed(), 0.0) / left
+            return Problem(window.graph, window.order, min(seconds, self.seconds - self.elapsed()), denied, self.favoured)
+
+        if self.workers.several and len(windows) > 1:
+            share = max(1.0, len(windows) / self.workers.jobs)
+            for recipe in self.workers.solve_all([problem(window, share) for window in windows], self.out_of_time):
+                yield recipe
+                self._tell(None)
+            return
+        for position, window in enumerate(windows):
+            if self.out_of_time():
+                yield None
+            else:
+                yield solve(self.setting, problem(window, len(windows) - position), self.out_of_time, self._tell)
+
+    def _tell(self, explorer: Explorer | None) -> None:
+        """Say how far the search is, `explorer` being the one at work."""
+        if self.progress is None:
+            return
+        best, expanded, candidates = self.cost, self.expanded, self.candidates
+        if explorer is not None:
             assert explorer.best.cost is not None
             assert explorer.root.cost is not None
-            best = _shifted(self.cost, explorer.root.cost, explorer.best.cost)
-            self.progress(Progress(self.elapsed(), self.seconds, best, expanded + explorer.expanded, candidates + explorer.candidates))
+            best = _shifted(best, explorer.root.cost, explorer.best.cost)
+            expanded, candidates = expanded + explorer.expanded, candidates + explorer.candidates
+        self.progress(Progress(self.elapsed(), self.seconds, best, expanded, candidates))
 
-    def _enter(self, solution: Solution, window: Window, solved: Graph, free: set[int]) -> None:
-        """Put a window back and note its steps."""
+    def _entered(self, recipe: Recipe, window: Window, free: set[int]) -> bool:
+        """Make a recipe's moves in a window, put it back and note its steps; False when one of them does not apply."""
+        solved = window.graph.copy()
+        covered = replay(recipe.moves, solved, window.order, self.setting.rules)
+        if covered is None:
+            return False
         names = {inner: f"%{outer}" for inner, outer in window.outer.items()}
-        cost = self.cost
-        for move in solution.moves:
-            place = ", ".join(f"{name} {names.get(node, 'new')}" for name, node in zip(move.operators, move.match.nodes, strict=True))
-            after = _shifted(cost, move.before, move.after)
-            self.steps.append(Step(move.rule.rule.__name__, place, cost, after, move.regression, move.rule.certificate))
-            cost = after
+        for move, nodes in zip(recipe.moves, covered, strict=True):
+            place = ", ".join(f"{name} {names.get(node, 'new')}" for name, node in zip(move.operators, nodes, strict=True))
+            after = _shifted(self.cost, move.before, move.after)
+            rule = self.rules[move.rule]
+            self.steps.append(Step(rule.rule.__name__, place, self.cost, after, move.regression, rule.certificate))
+            self.cost = after
         put_back(self.graph, window, solved, free)
-        self.cost = cost
+        return True
 
     def finish(self) -> SearchResult:
         """Clean up, and hand out whichever of the new and the original graph is better."""

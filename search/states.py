@@ -40,6 +40,7 @@ class State:
     """A graph of the search: its parent and the move from it, and once it is opened the graph itself with its moves.
 
     rank: moves since the last improvement on the way here, less the number of improvements up to then; small is fresh
+    turn: how many of its siblings by the same rule come before it
     free: nodes known before the model runs   region: what the moves since the last improvement touched
     """
 
@@ -47,6 +48,7 @@ class State:
     move: Move | None
     value: float
     rank: int = 0
+    turn: int = 0
     cost: Cost | None = None
     graph: Graph | None = None
     free: set[int] = field(default_factory=set)
@@ -70,25 +72,28 @@ def rule_of(state: State) -> type[Rule]:
 
 
 class Frontier:
-    """States waiting to be expanded, in two orders that take turns."""
+    """States waiting to be expanded, in three orders that take turns: the cheapest; the fewest moves since an improvement; and these
+    again with one state of each rule before a second one of any, so that a rule that applies nearly everywhere does not keep the
+    others waiting.
+    """
 
     def __init__(self, favoured: Collection[type[Rule]]) -> None:
         self._favoured = favoured
-        self._queues: tuple[list[_Entry], list[_Entry]] = ([], [])
+        self._queues: tuple[list[_Entry], ...] = ([], [], [])
         self._ticket = itertools.count()
-        self._turn = 0
+        self._turns = itertools.cycle((1, 0, 1, 0, 2))
 
     def push(self, state: State) -> None:
         ticket = next(self._ticket)
         state.waiting = False
+        unproven = 0.5 * (state.move is not None and state.move.rule.rule not in self._favoured)
         heapq.heappush(self._queues[0], ((state.value, state.rank, ticket), state))
-        unproven = state.move is not None and state.move.rule.rule not in self._favoured
-        heapq.heappush(self._queues[1], ((state.rank + 0.5 * unproven, state.value, ticket), state))
+        heapq.heappush(self._queues[1], ((state.rank + unproven, state.value, ticket), state))
+        heapq.heappush(self._queues[2], ((state.rank + state.turn + unproven, state.value, ticket), state))
 
     def pop(self) -> State | None:
         """The next state by the order whose turn it is."""
-        self._turn = 1 - self._turn
-        queue = self._queues[self._turn]
+        queue = self._queues[next(self._turns)]
         while queue:
             state = heapq.heappop(queue)[1]
             if not state.opened and not state.waiting:
