@@ -35,6 +35,9 @@ def shapes_of(operation: str, operands: tuple[Shapes, ...]) -> Shapes:
     return result_shapes(OPERATIONS[operation], known, WORLDS)
 
 
+_COMMUTATIVE = frozenset(name for name, operation in OPERATIONS.items() if operation.commutative)
+
+
 class EGraph:
     """Classes of terms closed under congruence; a class is a number."""
 
@@ -61,10 +64,10 @@ class EGraph:
 
     def canonical(self, node: Node) -> Node:
         """The node over representatives, commutative operands in order."""
-        children = tuple(self.find(child) for child in node[1])
-        operation = OPERATIONS.get(node[0])
-        if operation is not None and operation.commutative:
-            children = tuple(sorted(children))
+        find = self.find
+        children = tuple([find(child) for child in node[1]])
+        if node[0] in _COMMUTATIVE and children[0] > children[1]:
+            children = children[::-1]
         return node[0], children
 
     def add(self, term: Term) -> int:
@@ -160,8 +163,7 @@ class EGraph:
             yield from self._match_children(pattern, children, known)
 
     def _match_children(self, pattern: Term, children: tuple[int, ...], known: Substitution) -> Iterator[Substitution]:
-        operation = OPERATIONS.get(pattern.operation)
-        swaps = operation is not None and operation.commutative and children[0] != children[1]
+        swaps = pattern.operation in _COMMUTATIVE and children[0] != children[1]
         for order in [children, children[::-1]] if swaps else [children]:
             yield from self._match_all(pattern.children, order, known)
 

@@ -2,8 +2,8 @@
 
 All candidates' terms stand in one e-graph, which every kept law saturates, so that whatever it derives is known at once
 (Nandi et al. 2021). A law that holds under conditions derives less than it seems (of attributes at one value only). Therefore candidates
-are first judged at their most general, and only what holds so derives; what does not is set aside and judged with conditions when
-nothing else is left.
+are first judged at their most general, and only what holds so derives; what does not is set aside, with all that follows from it, and
+judged with conditions when nothing else is left.
 """
 
 from __future__ import annotations
@@ -20,8 +20,33 @@ from rewrites.generator.variants import variants
 from rewrites.generator.vocabulary import OPERATIONS
 
 _BATCH = 16
-_GROWTH = 1.25
+_GROWTH = 1.6
 """All kept laws are applied to all terms again when there are so many times more of them; a new law is applied at once."""
+
+
+_FOLLOWS = Judgement(False, "not judged", "it follows from kept laws and what is not kept")
+
+
+class Ends:
+    """The two sides of every candidate in one e-graph, saturated by laws as they come."""
+
+    def __init__(self, candidates: Sequence[Candidate], rounds: int) -> None:
+        self._graph, self._rounds = EGraph(), rounds
+        self._ends = [[(self._graph.add(a), self._graph.add(b)) for a, b in candidate.equations] for candidate in candidates]
+        self._laws: list[Equation] = []
+        self._saturated = 0
+
+    def add(self, laws: Sequence[Equation]) -> None:
+        """Apply laws; all of them once more when there are many more than the last time."""
+        self._laws += laws
+        saturate(self._graph, laws, self._rounds)
+        if len(self._laws) > _GROWTH * self._saturated:
+            self._saturated = len(self._laws)
+            saturate(self._graph, self._laws, 1)
+
+    def meet(self, index: int) -> bool:
+        """Whether the two sides of each output of the candidate have become equal."""
+        return all(self._graph.find(a) == self._graph.find(b) for a, b in self._ends[index])
 
 
 @dataclass
@@ -42,25 +67,25 @@ class Shrinking:
     pending: int = 0
     equations: list[Equation] = field(default_factory=list)
     _aside: list[int] = field(default_factory=list)
-    _graph: EGraph = field(default_factory=EGraph)
-    _ends: list[list[tuple[int, int]]] = field(default_factory=list)
+    _known: Ends = field(init=False)
+    """What the kept laws derive."""
+    _shadow: Ends = field(init=False)
+    """What they derive together with what was set aside, or rejected."""
 
     def run(self) -> None:
         """Both passes."""
-        self._ends = [[(self._graph.add(a), self._graph.add(b)) for a, b in candidate.equations] for candidate in self.candidates]
+        self._known, self._shadow = Ends(self.candidates, self.rounds), Ends(self.candidates, self.rounds)
         self._pass(list(range(len(self.candidates))), conditional=False)
-        aside, self._aside = self._aside, []
+        aside, self._aside = sorted(self._aside), []
+        self._shadow = Ends(self.candidates, self.rounds)
+        self._shadow.add(self.equations)
         self._pass(aside, conditional=True)
 
     def _pass(self, remaining: list[int], *, conditional: bool) -> None:
-        saturated = len(self.equations)
+        remaining = self._sifted(remaining, conditional=conditional)
         while remaining:
             self.pending = len(remaining) + len(self._aside)
             self.report("laws" if not conditional else "laws with conditions", len(self.candidates) - self.pending, len(self.candidates))
-            if len(self.equations) > _GROWTH * saturated:
-                saturated = len(self.equations)
-                saturate(self._graph, self.equations, 1)
-                remaining = self._underived(remaining)
             batch = self._batch(remaining)
             chosen = [self.candidates[i] for i in batch]
             names = {found.name: found for _, found, _ in self.kept}
@@ -68,29 +93,38 @@ class Shrinking:
             for index, result in zip(batch, results, strict=True):
                 self._settle(index, result, conditional=conditional)
             done = set(batch)
-            remaining = self._underived([index for index in remaining if index not in done])
+            remaining = self._sifted([index for index in remaining if index not in done], conditional=conditional)
         self.pending = len(self._aside)
 
     def _settle(self, index: int, result: Judged, *, conditional: bool) -> None:
         candidate, (found, judgement) = self.candidates[index], result
-        if self._is_derived(index):
+        if self._known.meet(index):
             self.derived += 1
         elif found is not None and judgement.holds:
             self.kept.append((candidate, found, judgement))
             equations = [*candidate.equations, *variants(candidate, found, self.bank)]
             self.equations += equations
-            saturate(self._graph, equations, self.rounds)
-        elif conditional or judgement.status == "TRIVIAL":
-            self.rejected.append((candidate, judgement))
+            self._known.add(equations)
+            self._shadow.add(equations)
         else:
-            self._aside.append(index)
+            self._shadow.add(candidate.equations)
+            if conditional or judgement.status == "TRIVIAL":
+                self.rejected.append((candidate, judgement))
+            else:
+                self._aside.append(index)
 
-    def _is_derived(self, index: int) -> bool:
-        return all(self._graph.find(a) == self._graph.find(b) for a, b in self._ends[index])
-
-    def _underived(self, indices: list[int]) -> list[int]:
-        left = [index for index in indices if not self._is_derived(index)]
-        self.derived += len(indices) - len(left)
+    def _sifted(self, indices: list[int], *, conditional: bool) -> list[int]:
+        """Those that are neither derived nor follow from what was set aside or rejected; the latter go the same way unjudged."""
+        left: list[int] = []
+        for index in indices:
+            if self._known.meet(index):
+                self.derived += 1
+            elif not self._shadow.meet(index):
+                left.append(index)
+            elif conditional:
+                self.rejected.append((self.candidates[index], _FOLLOWS))
+            else:
+                self._aside.append(index)
         return left
 
     def _batch(self, remaining: list[int]) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 
@@ -26,10 +27,6 @@ class Term:
     def size(self) -> int:
         return len(self.parts)
 
-    @property
-    def is_input(self) -> bool:
-        return not self.children and not self.parts
-
     def __str__(self) -> str:
         if self.is_input:
             return self.operation
@@ -37,17 +34,19 @@ class Term:
 
     def __iter__(self) -> Iterator[Term]:
         """Every distinct subterm, operands before users."""
-        seen: set[int] = set()
+        return iter(self._ordered)
 
-        def visit(term: Term) -> Iterator[Term]:
-            if term.number in seen:
-                return
-            seen.add(term.number)
-            for child in term.children:
-                yield from visit(child)
-            yield term
+    @cached_property
+    def _ordered(self) -> tuple[Term, ...]:
+        seen: dict[int, Term] = {}
+        for child in self.children:
+            for part in child:
+                seen.setdefault(part.number, part)
+        return (*seen.values(), self)
 
-        return visit(self)
+    @cached_property
+    def is_input(self) -> bool:
+        return not self.children and not self.parts
 
 
 class TermBank:
