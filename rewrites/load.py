@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from rewrites.onnx_rules import is_onnx_rule, onnx_rules_of
 from rewrites.rule import Rule
 from rewrites.signature import RuleDefinitionError
 from rewrites.taso import TasoError, load_taso
@@ -24,8 +25,9 @@ class RuleFileError(ValueError):
 def load_rules(spec: str) -> list[type[Rule]]:
     """The rules of `FILE` in the file's order, or those named: `FILE::RULE` or `FILE::RULE,RULE`.
 
-    FILE is a Python file with `Rule` classes, with pairs given to torch.compile's `register_replacement`, or with tuples
-    `(pattern, replacement, example_inputs)` at its top level; or a TASO collection (`.json`), whose rules go by `Taso17` or `17`.
+    FILE is a Python file with `Rule` classes, with pairs given to torch.compile's `register_replacement`, with tuples
+    `(pattern, replacement, example_inputs)` or rules of onnxscript's rewriter at its top level; or a TASO
+    collection (`.json`), whose rules go by `Taso17` or `17`.
     `FILE::PATTERN,REPLACEMENT` takes two functions, the first annotated as a rule's pattern is.
     Raises: RuleFileError with one sentence.
     """
@@ -44,12 +46,12 @@ def load_rules(spec: str) -> list[type[Rule]]:
         raise RuleFileError(f"{file}: rules are read from .py and .json files")
     module, registered = _run(path)
     names = [part.strip() for part in name.split(",")]
-    if len(names) > 1 and not all(_is_rule(vars(module).get(part)) for part in names):
+    if len(names) > 1 and not all(_is_rule(found) or is_onnx_rule(found) for found in map(vars(module).get, names)):
         return [_from_functions(file, name, module)]
     rules = _rules_of(file, module, registered)
     if not separator:
         if not rules:
-            raise RuleFileError(f"{file}: holds no class derived from rewrites.Rule and no pair of functions")
+            raise RuleFileError(f"{file}: holds no class derived from rewrites.Rule, no pair of functions and no rule of onnxscript's")
         return rules
     imported = {key: value for key, value in vars(module).items() if _is_rule(value)}
     known = imported | {rule.__name__: rule for rule in rules}
@@ -138,6 +140,7 @@ def _rules_of(file: str, module: ModuleType, registered: list[tuple[Any, ...]]) 
             pairs.append((name, value))
         elif isinstance(value, list) and value and all(map(_is_pair, value)):
             pairs += [(None, pair) for pair in value]
+    rules += [rule for _, rule in onnx_rules_of(vars(module))]
     pairs += [(None, pair) for pair in registered]
     unnamed = [pair[0].__name__ for name, pair in pairs if name is None and hasattr(pair[0], "__name__")]
     for position, (given, pair) in enumerate(pairs):

@@ -106,8 +106,8 @@ class Rule:
     @classmethod
     def content(cls) -> str:
         """A hash of everything that decides the verdict: both functions, signature, conditions, equality."""
-        pieces = [str(cls.signature()), str(cls.equality), str(cls.trainable), _code(cls.pattern), _code(cls.replacement)]
-        pieces += [condition.sentence + _code(condition.predicate) for condition in cls.requires]
+        pieces = [str(cls.signature()), str(cls.equality), str(cls.trainable), code_of(cls.pattern), code_of(cls.replacement)]
+        pieces += [condition.sentence + code_of(condition.predicate) for condition in cls.requires]
         return hashlib.sha256("\n".join(pieces).encode()).hexdigest()
 
 
@@ -124,7 +124,7 @@ def _signature(rule: type[Rule]) -> Signature:
     return Signature.of(rule.__name__, rule.pattern)
 
 
-def _code(function: Callable[..., Any]) -> str:
+def code_of(function: Callable[..., Any]) -> str:
     """Everything a function computes from: byte code, constants, closures, defaults, and the globals and helpers it uses."""
     seen: set[int] = set()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from rewrites.cases import TracedCase
 from rewrites.code import snapshot
+from rewrites.onnx_rules import OnnxRule
 from rewrites.ranks import every_rank
 from rewrites.rule import Rule
 from verifier import forms
@@ -84,12 +85,19 @@ def verify(
         kept = store.find(rule, options)
         if kept is not None and (kept.status is not Status.UNDECIDED):
             return strict(kept) if require_proof else kept
-    started = time.monotonic()
-    work = Verification(rule, examples, seed, started + 0.9 * timeout, started, reached=snapshot(rule))
-    verdict = _guarded(work, timeout)
+    verdict = _fresh(rule, examples, timeout, seed)
     if store is not None and verdict.status is not Status.ERROR:
         store.keep(rule, verdict, options)
     return strict(verdict) if require_proof else verdict
+
+
+def _fresh(rule: type[Rule], examples: int, timeout: float, seed: int) -> Verdict:
+    if issubclass(rule, OnnxRule):
+        from verifier.onnx_rules.verifying import verify_onnx_rule
+
+        return verify_onnx_rule(rule, examples, timeout, seed)
+    started = time.monotonic()
+    return _guarded(Verification(rule, examples, seed, started + 0.9 * timeout, started, reached=snapshot(rule)), timeout)
 
 
 def _guarded(work: Verification, timeout: float) -> Verdict:

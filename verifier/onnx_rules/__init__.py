@@ -1,0 +1,1 @@
+"""Rules of onnxscript's rewriter: models that a rule's pattern matches, rewritten by the rule itself, compared with the originals."""
