@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from costs.kernels import computed_from_constants
 from costs.measured import Measured
 from costs.onnxruntime import OnnxRuntime
 from costs.roofline import Cost, Roofline
@@ -184,8 +185,6 @@ class _Optimisation:
         remove_identities(graph)
         merge_common_subexpressions(graph)
         name_numbers(graph, literals(self.rules))
-        from costs.kernels import computed_from_constants
-
         align_weights(graph, computed_from_constants(graph))
         return graph
 
@@ -220,7 +219,7 @@ class _Optimisation:
                 steps.append(Step(rule, place, cost, after if position == len(new) - 1 else cost, False, certificate))
             cost, done = after, len(settled.steps)
 
-        settled = settle(graph, self.rules, self.out_of_time, omitted, tried, price)
+        settled = settle(graph, self.rules, self.out_of_time, omitted, tried, self.roofline, price)
         self.complete = self.complete and settled.complete
         if not settled.steps:
             return None

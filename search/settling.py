@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from costs.difference import Prices
 from costs.kernels import computed_from_constants
+from costs.roofline import Roofline
 from graphs.graph import Graph, Value
 from operators.layout import Permute
 from operators.sources import Scalar
@@ -38,11 +40,13 @@ def settle(
     out_of_time: Callable[[], bool] = lambda: False,
     omitted: Collection[type[Rule]] = (),
     tried: Collection[type[Rule]] = (),
+    roofline: Roofline | None = None,
     after_round: Callable[[Graph, Settled], None] = lambda graph, settled: None,
 ) -> Settled:
     """Apply the rules marked `settles`, and those of `tried`, to the graph itself, wherever they match, until none does.
 
-    omitted: rules to leave out   after_round: hears of the graph each time that rules were applied all over it
+    omitted: rules to leave out   roofline: rules of `tried` are applied only where it does not say that they cost time
+    after_round: hears of the graph each time that rules were applied all over it
     Rules are asked for their certificates when they first match; a rule without one is left out.
     """
     found = Settled()
@@ -65,6 +69,8 @@ def settle(
                 found.refused.append(entry.rule.__name__)
                 continue
             place = ", ".join(f"{type(graph.operator(node)).__name__} %{node}" for node in match.nodes)
+            if roofline is not None and entry.rule in tried and not _pays(match, graph, roofline):
+                continue
             try:
                 applied = apply_in_place(match, graph)
             except RewriteError:
@@ -97,6 +103,20 @@ def _matches(graph: Graph, rules: Sequence[Admitted], around: Collection[int] | 
 def _repeats_nothing(graph: Graph, match: Match, free: Collection[int]) -> bool:
     """Whatever stays alive beside the replacement is known before the model runs, or moves no element."""
     return all(node in free or isinstance(graph.operator(node), Permute) for node in match.kept)
+
+
+def _pays(match: Match, graph: Graph, roofline: Roofline) -> bool:
+    """By the roofline, what the rewrite adds takes no longer than what it removes."""
+    try:
+        applied = apply_in_place(match, graph)
+    except RewriteError:
+        return False
+    prices = Prices(roofline)
+    affected = prices.affected(graph, applied.added, applied.rewired)
+    after = prices.total(graph, (*applied.added, *affected), computed_from_constants(graph)).time
+    applied.undo()
+    before = prices.total(graph, (*applied.removed, *affected), computed_from_constants(graph)).time
+    return after <= before
 
 
 def _read(match: Match) -> set[int]:
