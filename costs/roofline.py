@@ -57,12 +57,22 @@ UNKNOWN_BYTES = 8
 
 @dataclass(frozen=True)
 class KernelCost:
-    """One kernel's figures: seconds with and without launch are `time` and `time − launch`."""
+    """One kernel's figures; of its seconds, those that the roofline has for arithmetic and for moving bytes."""
 
     kernel: Kernel
     time: float
     flops: float
     bytes: float
+    arithmetic: float = 0.0
+    traffic: float = 0.0
+
+    @property
+    def bound(self) -> str:
+        """What takes most of its time, by the roofline: `compute`, `memory`, or else `launch`."""
+        most = max(self.arithmetic, self.traffic)
+        if most < self.time - most:
+            return "launch"
+        return "compute" if self.arithmetic >= self.traffic else "memory"
 
 
 class Roofline:
@@ -139,7 +149,8 @@ class Roofline:
                 returned.append(node)
                 writes += sum(map(self.bytes_of, graph.types(node)))
         moved = sum(reads.values()) + writes
-        return KernelCost(kernel, self.kernel_seconds(graph, kernel.nodes, grouping.free, returned, arithmetic, moved), flops, moved)
+        seconds = self.kernel_seconds(graph, kernel.nodes, grouping.free, returned, arithmetic, moved)
+        return KernelCost(kernel, seconds, flops, moved, arithmetic, moved / self._rates(graph, kernel.nodes[-1]).bandwidth)
 
     def kernel_seconds(
         self, graph: Graph, nodes: Sequence[int], free: Collection[int], returned: Collection[int], arithmetic: float, moved: float
@@ -220,11 +231,33 @@ def _shared(device_: str, kernels: str) -> Roofline:
     return Roofline(device_, kernels)
 
 
-def cost(graph: Graph, device: str | Device = "h100", kernels: str | Policy = "none", sizes: Mapping[str, int] | None = None) -> Cost:
+def cost(
+    graph: Graph,
+    device: str | Device = "h100",
+    kernels: str | Policy = "none",
+    sizes: Mapping[str, int] | None = None,
+    training: bool = False,
+) -> Cost:
     """What a graph costs on a device under a kernel policy.
 
-    Raises: CostError when a size is symbolic and `sizes` has no number for it.
+    training: a forward pass and the gradients of all parameters; peak memory then has the activations that the backward pass reads
+    Raises: CostError when a size is symbolic and `sizes` has no number for it, or when there is no parameter to train.
     """
+    if training:
+        graph = trained(graph)
     if sizes is None and isinstance(device, str) and isinstance(kernels, str):
         return _shared(device, kernels).cost(graph)
     return Roofline(device, kernels, sizes).cost(graph)
+
+
+def trained(graph: Graph) -> Graph:
+    """The graph of a forward pass and the gradients of all parameters.
+
+    Raises: CostError when there is no parameter to train.
+    """
+    from graphs.gradients import NoGradient, training_graph
+
+    try:
+        return training_graph(graph)
+    except NoGradient as error:
+        raise CostError(f"costs: {error}") from error

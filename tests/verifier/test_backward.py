@@ -13,10 +13,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from graphs.evaluate import evaluate
+from graphs.gradients import gradient_graph
 from operators.operator import collecting_obligations
 from rewrites import Rule
 from rewrites.cases import cases, trace_case
-from verifier.backward import gradient_graph, gradients_proved
+from verifier.backward import gradients_proved
 from verifier.gradients import cotangent, product_of
 
 
