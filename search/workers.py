@@ -50,7 +50,7 @@ class Workers:
 
     def __init__(self, setting: Setting, constants: Mapping[str, Any], jobs: int = 1, executor: Executor | None = None) -> None:
         self.setting = setting
-        self.constants = constants
+        self.constants = dict(constants)
         self.jobs = jobs
         self.executor = executor
         self._stack = ExitStack()
