@@ -17,7 +17,7 @@ from typing import Any
 
 from rewright.fuzzing.finding import Finding, Outcome, Problem, Subject
 
-TASK_SECONDS = 90.0
+TASK_SECONDS = 120.0
 """A task that takes longer is a finding: something does not end."""
 GRACE = 2.0
 """Seconds after the budget in which running tasks may still answer."""
@@ -119,13 +119,13 @@ def order(subjects: Sequence[Subject], seed: int) -> Iterator[Task]:
             yield Task(next(number), subject, min(_TURN[kind] << times, _MOST[kind]))
 
 
-_TURN = {"operator": 4, "rule": 1, "proof": 1, "firing": 1, "walk": 2, "model": 2}
+_TURN = {"operator": 4, "rule": 1, "proof": 1, "firing": 1, "walk": 1, "model": 1}
 """Examples of a task, by kind, the first time round."""
-_MOST = {"operator": 12, "rule": 4, "proof": 4, "firing": 4, "walk": 4, "model": 2}
+_MOST = {"operator": 12, "rule": 4, "proof": 4, "firing": 4, "walk": 4, "model": 4}
 """Examples of a task at most."""
 _TURN_ORDER = (
-    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "proof", *["operator"] * (OPERATORS_PER_TURN // 2), "rule", "walk", "firing",
-    "proof", "model",
+    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "proof", "proof", "firing", "proof", "rule",
+    *["operator"] * (OPERATORS_PER_TURN // 2), "walk", "firing", "proof", "proof", "firing", "model",
 )  # fmt: skip
 
 
