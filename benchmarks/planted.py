@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -19,8 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.tables import table, write
-
+# Nothing of this project is imported here: the processes that fuzz take it from the tree with the fault.
+PRELOADED = ["torch", "torch.export", "torch._dynamo", "hypothesis", "z3", "networkx", "jaxtyping", "typer", "rich"]
 ROOT = Path(__file__).resolve().parent.parent
 PATCHES = ROOT / "tests" / "planted"
 COPIED = ("operators", "graphs", "rewrites", "verifier", "costs", "search", "rewright", "docs", "pyproject.toml")
@@ -76,16 +77,35 @@ def apply(patch: Path, tree: Path, reverse: bool = False, dry: bool = False) -> 
 
 
 def fuzz(tree: Path, seconds: float, seed: int) -> dict[str, object]:
-    """The JSON of `rewright fuzz` in the tree, ended at the first finding."""
+    """The JSON of `rewright fuzz` in the tree, ended at the first finding; in a process that has only the libraries loaded."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
     with tempfile.TemporaryDirectory(prefix="rewright-cache.") as cache:
         report = Path(cache) / "fuzz.json"
-        environment = os.environ | {"REWRIGHT_CACHE": cache, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": str(tree)}
-        command = [sys.executable, "-m", "rewright", "fuzz", "-x", "--seconds", f"{seconds:g}", "--seed", str(seed), "--json", str(report)]
-        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=seconds + 120, check=False)
+        arguments = ["fuzz", "-x", "--seconds", f"{seconds:g}", "--seed", str(seed), "--json", str(report)]
+        process = context.Process(target=_fuzz, args=(str(tree), cache, arguments))
+        process.start()
+        process.join(seconds + 120)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            return {"error": "it does not end"}
         if report.exists():
             answer: dict[str, object] = json.loads(report.read_text(encoding="utf-8"))
             return answer
-        return {"error": (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:], "status": done.returncode}
+        return {"error": f"exit status {process.exitcode}"}
+
+
+def _fuzz(tree: str, cache: str, arguments: list[str]) -> None:
+    """One run of the command line of the tree."""
+    os.environ["REWRIGHT_CACHE"] = cache
+    os.chdir(tree)
+    sys.path.insert(0, tree)
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        sys.stdout = nowhere
+        from rewright.cli.main import run
+
+        sys.exit(run(arguments))
 
 
 def tried(patch: Path, tree: Path, seconds: float, seed: int) -> Outcome:
@@ -109,6 +129,8 @@ def tried(patch: Path, tree: Path, seconds: float, seed: int) -> Outcome:
 
 
 def main() -> int:
+    from benchmarks.tables import table, write
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="patches by name; all of tests/planted unless given")
     parser.add_argument("--seconds", type=float, default=120.0, help="for each fault")
