@@ -77,7 +77,7 @@ class Fragment:
         operands = ", ".join(str(operand.type) if operand.value is None else str(operand.value) for operand in self.operands)
         return f"{' + '.join(str(step.operator) for step in self.steps)} ({operands})"
 
-    def graph(self, seed: int = 0) -> Graph:
+    def graph(self, seed: int = 0, highest: int = 1) -> Graph:
         """The fragment as a graph of its own: an input for each operand that is computed, drawn constants for those that are known."""
         graph = Graph()
         values: list[Value] = []
@@ -85,7 +85,7 @@ class Fragment:
             if operand.value is not None:
                 values.append(graph.scalar(operand.value))
             elif operand.known:
-                values.append(graph.constant(f"weight_{position}", drawn(operand, seed + position)))
+                values.append(graph.constant(f"weight_{position}", drawn(operand, seed + position, highest)))
             else:
                 values.append(graph.input(f"x{position}", operand.type))
         outputs: list[tuple[Value, ...]] = []
@@ -98,14 +98,14 @@ class Fragment:
         graph.outputs = [outputs[place.step or 0][place.position] for place in self.returned]
         return graph
 
-    def inputs(self, seed: int = 0) -> list[torch.Tensor]:
+    def inputs(self, seed: int = 0, highest: int = 1) -> list[torch.Tensor]:
         """A drawn tensor for each input of the graph."""
         computed = (operand for operand in self.operands if operand.value is None and not operand.known)
-        return [drawn(operand, seed + position) for position, operand in enumerate(computed)]
+        return [drawn(operand, seed + position, highest) for position, operand in enumerate(computed)]
 
 
-def drawn(operand: Operand, seed: int = 0) -> torch.Tensor:
-    """A tensor of the operand's type and layout: floats between 0.1 and 1, integers 0 and 1 (valid as indices and masks)."""
+def drawn(operand: Operand, seed: int = 0, highest: int = 1) -> torch.Tensor:
+    """A tensor of the operand's type and layout: floats between 0.1 and 1, booleans, integers from 0 to the highest (valid as indices)."""
     shape: tuple[int, ...] = operand.type.shape  # type: ignore[assignment]
     extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, operand.strides, strict=True)) if all(shape) else 0
     dtype = torch_dtype(operand.type.dtype)
@@ -113,7 +113,7 @@ def drawn(operand: Operand, seed: int = 0) -> torch.Tensor:
     if kind_of(operand.type.dtype) in ("float", "complex"):
         memory = torch.rand(extent, generator=generator).mul_(0.9).add_(0.1).to(dtype)
     else:
-        memory = torch.randint(0, 2, (extent,), generator=generator).to(dtype)
+        memory = torch.randint(0, 2 if dtype == torch.bool else highest + 1, (extent,), generator=generator).to(dtype)
     return memory.as_strided(shape, operand.strides)
 
 

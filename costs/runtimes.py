@@ -64,7 +64,7 @@ class Eager:
         return {"torch": torch.__version__, "threads": str(torch.get_num_threads())}
 
     def prepare(self, fragment: Fragment, copies: int = 1) -> Call:
-        module, inputs = emitted(fragment), fragment.inputs()
+        module, inputs = _that_runs(fragment)
         if copies == 1:
             return partial(module.forward, *inputs)
         calls = itertools.cycle([partial(type(module).forward, owner, *inputs) for owner in _with_own_weights(module, copies)])
@@ -85,8 +85,8 @@ class Inductor:
         return {"torch": torch.__version__, "threads": str(torch.get_num_threads())}
 
     def prepare(self, fragment: Fragment, copies: int = 1) -> Call:
-        compiled = torch.compile(emitted(fragment), dynamic=False)
-        call = partial(compiled, *fragment.inputs())
+        module, inputs = _that_runs(fragment)
+        call = partial(torch.compile(module, dynamic=False), *inputs)
         try:
             call()
         except Exception as error:  # Inductor and the C++ compiler raise whatever they like, and all of it means the same here.
@@ -123,6 +123,23 @@ def runtime(name: str | Runtime) -> Runtime:
     return RUNTIMES[name]()
 
 
+def _that_runs(fragment: Fragment) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
+    """The fragment as a module with inputs on which it runs: integers 0 and 1, or 0 alone where 1 is no index.
+
+    Raises: MeasuringError.
+    """
+    raised: Exception | None = None
+    for highest in (1, 0):
+        module, inputs = emitted(fragment, highest), fragment.inputs(highest=highest)
+        try:
+            module.forward(*inputs)
+        except (RuntimeError, LookupError, ValueError, TypeError) as error:
+            raised = error
+        else:
+            return module, inputs
+    raise MeasuringError(f"{fragment}: does not run by itself: {_first_line(raised)}") from raised
+
+
 def _with_own_weights(module: torch.nn.Module, copies: int) -> list[torch.nn.Module]:
     """Modules without a forward, each with copies of the module's tensors under their names."""
     owners = [torch.nn.Module() for _ in range(copies)]
@@ -132,7 +149,7 @@ def _with_own_weights(module: torch.nn.Module, copies: int) -> list[torch.nn.Mod
     return owners
 
 
-def emitted(fragment: Fragment) -> torch.fx.GraphModule:
+def emitted(fragment: Fragment, highest: int = 1) -> torch.fx.GraphModule:
     """The fragment as emission writes it, without the checks and the packing of arguments that a whole model has once.
 
     Raises: MeasuringError.
@@ -140,7 +157,7 @@ def emitted(fragment: Fragment) -> torch.fx.GraphModule:
     from graphs.emit import EmitError, check_sizes, to_module
 
     try:
-        module = to_module(fragment.graph())
+        module = to_module(fragment.graph(highest=highest))
     except EmitError as error:
         raise MeasuringError(f"{fragment}: cannot be run by itself: {error}") from error
     for node in list(module.graph.nodes):
@@ -151,7 +168,7 @@ def emitted(fragment: Fragment) -> torch.fx.GraphModule:
     return module
 
 
-def _first_line(error: BaseException) -> str:
+def _first_line(error: BaseException | None) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
 
 

@@ -161,6 +161,16 @@ def test_weights_are_cold_only_in_models_larger_than_the_caches() -> None:
     assert is_cold(large)
 
 
+def test_lookups_run_on_indices_that_exist() -> None:
+    graph = capture(nn_embedding(), (torch.zeros(3, dtype=torch.int64),))
+    fragment = Fragments().fragment(graph, (graph.outputs[0].node,), computed_from_constants(graph))
+    assert Eager().prepare(fragment)() is not None
+
+
+def nn_embedding() -> torch.nn.Module:
+    return torch.nn.Embedding(1, 4)
+
+
 def test_copies_of_weights_take_turns() -> None:
     graph = layers()
     fragment = Fragments().fragment(graph, (graph.outputs[0].node - 1,), computed_from_constants(graph))

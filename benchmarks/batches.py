@@ -1,0 +1,31 @@
+"""The example inputs of `examples.models` at another batch size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from examples.models import MODELS
+
+BATCH_AXES = {"nasrnn": {3: 1, 2: 0}}
+"""Where the batch is not the first axis: by model, the axis for tensors of each rank."""
+
+
+def model_with(name: str, batch: int) -> tuple[torch.nn.Module, Any]:
+    """The model in evaluation mode, and its example inputs cut or repeated to this many samples."""
+    torch.manual_seed(0)
+    module, inputs = MODELS[name]()
+    axes = BATCH_AXES.get(name, {})
+
+    def sized(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or not leaf.ndim:
+            return leaf
+        axis = axes.get(leaf.ndim, 0)
+        return leaf.index_select(axis, torch.arange(batch) % leaf.shape[axis])
+
+    return module.eval(), pytree.tree_map(sized, inputs)
+
+
+__all__ = ["BATCH_AXES", "model_with"]
