@@ -51,7 +51,7 @@ def load_rules(spec: str) -> list[type[Rule]]:
     rules = _rules_of(file, module, registered)
     if not separator:
         if not rules:
-            raise RuleFileError(f"{file}: holds no class derived from rewrites.Rule, no pair of functions and no rule of onnxscript's")
+            raise RuleFileError(f"{file}: holds no class derived from rewrites.Rule and no pair of functions")
         return rules
     imported = {key: value for key, value in vars(module).items() if _is_rule(value)}
     known = imported | {rule.__name__: rule for rule in rules}
