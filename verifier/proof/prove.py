@@ -123,7 +123,7 @@ class _Attempts:
         if first.proved or first.status == VACUOUS:
             return self._scoped(first, "all sizes ≥ 0")
         positive = at_least_one(self.facts) if self.positive is None else self.positive
-        if any(fact is False for fact in positive):
+        if not positive or any(fact is False for fact in positive):
             return self._scoped(first, "all sizes ≥ 0")
         again = self._attempt([*self.facts, *positive], missing)
         return self._scoped(again, "all sizes ≥ 1") if again.proved else self._scoped(first, "all sizes ≥ 0")
