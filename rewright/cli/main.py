@@ -9,7 +9,7 @@ import traceback
 import typer
 
 from graphs.database import cache_folder
-from rewright.cli import compare, discover, fuzz, optimize, rules, show, verify  # noqa: F401  (commands register when they are imported)
+from rewright.cli import compare, costs, discover, fuzz, optimize, rules, show, verify  # noqa: F401  (commands register when imported)
 from rewright.cli.app import app
 from rewright.cli.console import BadInput, Exit, one_line
 

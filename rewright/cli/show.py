@@ -23,7 +23,7 @@ def show(
     svg: Annotated[Path | None, typer.Option(metavar="F.svg", help="Draw the graph; a block that repeats is drawn once.")] = None,
     json: Annotated[str | None, typer.Option(metavar="F", help="Write the figures as JSON; - is standard output.")] = None,
     device: Annotated[str, typer.Option(help="The device to price for.")] = "h100",
-    kernels: Annotated[str, typer.Option(help="How operators share kernels: none, pointwise or inductor-like.")] = "none",
+    kernels: Annotated[str, typer.Option(help="How operators share kernels: none, pointwise or inductor-like.")] = "inductor-like",
 ) -> int:
     """Show a model's operators, parameters, arithmetic, memory traffic and time by the roofline."""
     from costs.devices import UnknownDeviceError
@@ -53,9 +53,7 @@ def described(graph: Graph) -> dict[str, Any]:
     from operators.sources import Constant, Input, Scalar
 
     operators = [graph.operator(node) for node in graph if not isinstance(graph.operator(node), (Constant, Input, Scalar))]
-    counts = Counter(
-        op.target if isinstance(op, Opaque) else str(op) if isinstance(op, Foreign) else type(op).__name__ for op in operators
-    )
+    counts = Counter(op.target if isinstance(op, Opaque) else str(op) if isinstance(op, Foreign) else type(op).__name__ for op in operators)
     tensors = {id(tensor): tensor for tensor in graph.constants.values()}.values()
     return {
         "nodes": len(graph),
