@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
 
-from rewrites.rule import Rule, code_of
+from rewrites.rule import Rule
 from rewrites.signature import Signature
 
 
@@ -34,13 +34,13 @@ class OnnxRule(Rule):
 
     @classmethod
     def content(cls) -> str:
-        """A hash of pattern, check and rewrite, and of onnxscript's version."""
+        """A hash of the source of pattern, check and rewrite (their classes' included), and of onnxscript's version."""
         pieces = [_version()]
         for rule in parts_of(cls):
             functions = (rule._condition_function, rule._replacement_pattern._function)
-            pieces += [str(rule._target_pattern), *(code_of(_plain(function)) for function in functions)]
+            pieces += [str(rule._target_pattern), *map(_text, functions)]
             owner = getattr(functions[1], "__self__", None)
-            pieces += [inspect.getsource(kind) for kind in type(owner).__mro__[:-2]] if owner is not None else []
+            pieces += [_text(kind) for kind in type(owner).__mro__ if owner is not None and kind.__module__ != "builtins"]
         return hashlib.sha256("\n".join(pieces).encode()).hexdigest()
 
     @classmethod
@@ -64,9 +64,13 @@ def _version() -> str:
         return ""
 
 
-def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    found: Callable[..., Any] = getattr(function, "__func__", function)
-    return found
+def _text(item: Any) -> str:
+    """The source of a function or class; where there is none at hand, its name and code."""
+    try:
+        return inspect.getsource(item)
+    except (OSError, TypeError):
+        code = getattr(item, "__code__", None)
+        return f"{item!r}" if code is None else f"{item.__qualname__}{code.co_code.hex()}{code.co_consts}{code.co_names}"
 
 
 def parts_of(rule: type[OnnxRule]) -> list[Any]:

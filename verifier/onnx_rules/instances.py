@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 
 from verifier.onnx_rules.operands import FLOATS, Draw, Operand, propose
 
-OPSETS = (18, 20, 17, 13, 21, 22)
+OPSETS = (18, 20, 17, 13, 21, 22, 11, 9)
 
 
 class NoInstance(ValueError):
@@ -62,7 +62,7 @@ def _model(pattern: Any, building: Building) -> onnx.ModelProto:
         kind = building.operands[name]
         values.append(helper.make_tensor_value_info(name, kind.dtype, kind.shape))
     inputs = [helper.make_tensor_value_info(name, kind.dtype, kind.shape) for name, kind in building.inputs.items()]
-    if not inputs or any(name in building.inputs or name in building.initializers for name in outputs):
+    if any(name in building.inputs or name in building.initializers for name in outputs):
         raise NoInstance
     graph = helper.make_graph(building.nodes, "instance", inputs, values, initializer=list(building.initializers.values()))
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", building.opset)], ir_version=10)

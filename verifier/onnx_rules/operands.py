@@ -279,7 +279,7 @@ def _conv(known: list[Operand | None], attributes: dict[str, Any], draw: Draw, i
     wanted: list[Operand | None] = [x, w]
     if not integer and (len(known) > 2 or draw.chance.random() < 0.6):
         wanted.append(b or _bias(x.dtype, (w.shape[0],), draw))
-    return _fill(known, wanted), {"group": group, **_windows(rank, draw)}
+    return _fill(known, wanted), {"group": group, **_windows(rank, draw, padded="pads" not in attributes)}
 
 
 def _conv_integer(known: list[Operand | None], attributes: dict[str, Any], draw: Draw) -> Proposal:
