@@ -1,0 +1,228 @@
+"""`rewright fuzz` finds faults, tells them apart, makes them small, is the same for a seed, and leaves the clean tree alone."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks import planted
+from operators.activations import Relu
+from operators.arithmetic import Add
+from rewright.cli.main import run as rewright
+from rewright.fuzzing import campaign, models, reporting
+from rewright.fuzzing.comparing import Different, Reference, must_agree
+from rewright.fuzzing.finding import Finding, Outcome, Problem, Subject
+from rewright.fuzzing.judging import failure, judged
+from rewright.fuzzing.models import Setting
+from rewright.fuzzing.programs import Given, Program, Statement, without_dead
+from rewright.fuzzing.shrinking import candidates
+
+torch.set_num_threads(1)
+PATCHES = planted.patches()
+PROGRAM = Program(
+    inputs=(Given((2, 3)), Given((3, 2))),
+    parts={"part0": "nn.Linear(3, 3, dtype=torch.float64)", "part1": "nn.Linear(2, 2, dtype=torch.float64)"},
+    statements=(
+        Statement("linear", "{out} = self.part0({0})", (0,)),
+        Statement("relu", "{out} = torch.relu({0})", (2,)),
+        Statement("unused", "{out} = self.part1({0})", (1,)),
+        Statement("add", "{out} = {0} + {1}", (3, 0)),
+    ),
+    returned=(5, 3),
+)
+
+
+def run_here(subjects: list[Subject], folder: Path, tasks: int = 4, seed: int = 1, **options: Any) -> campaign.Campaign:
+    return campaign.run(subjects, 120, seed, database=str(folder), most_tasks=tasks, **options)
+
+
+@pytest.fixture
+def broken_relu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Relu, "gradient", lambda self, out_grad, *operands: (torch.where(operands[0] > 1, out_grad, 0.0),))
+
+
+@pytest.mark.usefixtures("broken_relu")
+def test_a_finding_is_small_kept_and_tried_first_the_next_time(tmp_path: Path) -> None:
+    subjects = [Subject("operator", "Relu"), Subject("operator", "Add")]
+    (found,) = run_here(subjects, tmp_path, tasks=12).findings
+    assert (found.cause, found.replayed) == ("Relu: gradient", False)
+    script = tmp_path / "again.py"
+    script.write_text(found.problem.script)
+    assert "torch.tensor(" in found.problem.script and len(found.problem.script) < 1500
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(script))
+    assert ended.value.code == 1
+    again = run_here(subjects, tmp_path, tasks=1, seed=9)
+    assert [finding.replayed for finding in again.findings] == [True]
+
+
+def test_an_example_that_passes_again_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    subjects = [Subject("operator", "Relu")]
+    with monkeypatch.context() as patched:
+        patched.setattr(Relu, "gradient", lambda self, out_grad, *operands: (out_grad,))
+        assert run_here(subjects, tmp_path).findings
+    assert len(campaign.replays(subjects, str(tmp_path))) == 1
+    assert not run_here(subjects, tmp_path, tasks=1).findings
+    assert campaign.replays(subjects, str(tmp_path)) == []
+
+
+def test_the_order_is_the_seeds() -> None:
+    subjects = campaign.library_subjects()
+    first, second, other = ([next(tasks) for _ in range(80)] for tasks in (campaign.order(subjects, s) for s in (0, 0, 1)))
+    assert first == second != other
+    assert {task.subject.kind for task in first} == {"operator", "rule", "proof", "firing", "walk", "model"}
+
+
+def test_one_seed_gives_one_run(tmp_path: Path) -> None:
+    subjects = [Subject("operator", "Add"), Subject("firing", "ReluIsIdempotent"), Subject("rule", "ReluIsIdempotent")]
+    runs = [run_here(subjects, tmp_path / str(k), tasks=16) for k in range(2)]
+    assert runs[0].fired == runs[1].fired and runs[0].fired["ReluIsIdempotent"] > 0
+    assert runs[0].examples == runs[1].examples and not runs[0].findings + runs[1].findings
+
+
+def test_findings_of_one_cause_are_one() -> None:
+    run = campaign.Campaign(0)
+    subject = Subject("operator", "Add")
+    for task, cause in enumerate(["a", "b", "a"]):
+        run.take(Outcome(task, subject, 1, findings=[Finding(subject, Problem(cause, cause), 0, task)]), time.monotonic())
+    assert [finding.cause for finding in run.findings] == ["a", "b"] and run.again == {"a": 2, "b": 1}
+
+
+def test_the_budget_is_kept(tmp_path: Path) -> None:
+    subjects = [Subject("model", "free"), Subject("operator", "Conv2d")]
+    started = time.monotonic()
+    run = campaign.run(subjects, 1.0, 0, database=str(tmp_path))
+    assert run.tasks + run.lost > 0 and time.monotonic() - started < 1.0 + 5.0
+
+
+def test_a_random_model_passes() -> None:
+    assert failure(PROGRAM, False, Setting(), ()) is None
+    assert failure(PROGRAM, True, Setting(), ()) is None
+
+
+def test_a_wrong_rewrite_is_blamed_on_its_rule_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rewrites.library.activations import ReluIsIdempotent
+
+    program = Program(
+        (Given((2, 3)),), {}, (
+            Statement("tanh", "{out} = torch.tanh({0})", (0,)),
+            Statement("relu", "{out} = torch.relu({0})", (1,)),
+            Statement("relu", "{out} = torch.relu({0})", (2,)),
+            Statement("scaled", "{out} = {0} * 0.5 + 1", (3,)),
+        ), {"y": 4, "z": [2]},
+    )  # fmt: skip
+    models.rules.cache_clear()
+    monkeypatch.setattr(models, "rules", lambda file="": (ReluIsIdempotent,))
+    monkeypatch.setattr(ReluIsIdempotent, "replacement", staticmethod(torch.sigmoid))
+    problem = judged(Subject("model", "free"), program, Outcome(0, Subject("model", "free")))
+    assert problem is not None and "ReluIsIdempotent" in problem.cause
+    assert problem.text.count("torch.relu(v") == 2 and "tanh(v" not in problem.text and "* 0.5" not in problem.text.partition("def draw")[0]
+    assert "Program(" in problem.script
+
+
+def test_a_wrong_kernel_is_a_difference_of_the_captured_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Add, "run", lambda self, a, b: torch.sub(a, b))
+    found = failure(PROGRAM, False, Setting(), ())
+    assert isinstance(found, Different) and found.stage == "capture"
+
+
+def test_dead_statements_and_parts_are_left_out() -> None:
+    smaller = without_dead(PROGRAM)
+    assert [statement.name for statement in smaller.statements] == ["linear", "relu", "add"]
+    assert list(smaller.parts) == ["part0"] and len(smaller.inputs) == 1
+    assert all(len(candidate.statements) <= 3 for candidate in candidates(smaller))
+
+
+def test_rounding_is_told_from_a_wrong_value() -> None:
+    from graphs.graph import Graph
+    from operators.arithmetic import Floor
+    from operators.operator import TensorType
+    from operators.sources import Scalar
+
+    graph = Graph()
+    x = graph.input("x", TensorType((2,), "float64"))
+    third = graph.add(Add(), x, graph.add(Scalar(0.5)))
+    graph.outputs = [third, graph.add(Floor(), third)]
+    inputs = [torch.tensor([0.5, 2.25], dtype=torch.float64)]
+    reference = Reference(graph, inputs)
+    expected = reference.values()
+    must_agree("rounded", reference, expected, [expected[0] * (1 + 2.0**-50), torch.tensor([0.0, 2.0], dtype=torch.float64)])
+    with pytest.raises(Different, match="value"):
+        must_agree("wrong", reference, expected, [expected[0], torch.tensor([1.0, 3.0], dtype=torch.float64)])
+
+
+def test_rules_of_a_file_are_fuzzed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("REWRIGHT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "mine.py").write_text(MINE)
+    places = {name: str(tmp_path / name) for name in ("f.json", "f.xml", "f.md")}
+    arguments = ["fuzz", str(tmp_path / "mine.py"), "--tasks", "20", "--json", places["f.json"], "--junit", places["f.xml"], "--github"]
+    assert rewright([*arguments, "--report", places["f.md"], "--repro", str(tmp_path / "repro")]) == 1
+    answer = json.loads(Path(places["f.json"]).read_text())
+    causes = [finding["cause"] for finding in answer["findings"]]
+    assert any("MeanOfConcat is refuted" in cause for cause in causes) and not any("Twice" in cause for cause in causes)
+    assert "::error" in capsys.readouterr().out
+    assert "<failure" in Path(places["f.xml"]).read_text() and "MeanOfConcat" in Path(places["f.md"]).read_text()
+    assert list((tmp_path / "repro").glob("*.py"))
+
+
+MINE = '''
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from rewrites import Rule
+
+class Twice(Rule):
+    """The relu of a relu is the relu."""
+    source = "idempotence"
+    def pattern(a: Float[Tensor, "n"]):
+        return torch.relu(torch.relu(a))
+    def replacement(a):
+        return torch.relu(a)
+
+class MeanOfConcat(Rule):
+    """The mean of a concatenation is the mean of the means."""
+    source = "wrong unless the parts are of one size"
+    def pattern(a: Float[Tensor, "n k"], b: Float[Tensor, "n m"]):
+        return torch.cat([a, b], 1).mean(1)
+    def replacement(a, b):
+        return (a.mean(1) + b.mean(1)) / 2
+'''
+
+
+def test_a_file_without_rules_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    assert rewright(["fuzz", str(tmp_path / "empty.py")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_reports_name_rules_that_never_fired() -> None:
+    run = campaign.Campaign(0)
+    run.fired.update({"A": 2})
+    assert reporting.as_dict(run, ["A", "B"])["never_fired"] == ["B"]
+    assert "Never applied: 1" in reporting.markdown_of(run, ["A", "B"])
+
+
+def test_there_are_planted_faults_of_many_kinds() -> None:
+    assert len(PATCHES) >= 40
+    assert {path.stem.partition("_")[0] for path in PATCHES} >= {"operator", "matcher", "applier", "prover", "search", "emit", "capture"}
+
+
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
+def test_every_planted_fault_still_fits(patch: Path) -> None:
+    assert planted.about(patch)
+    assert planted.apply(patch, planted.ROOT, dry=True), f"{patch.name} no longer applies: make it anew"
+
+
+def test_a_planted_fault_is_found(tmp_path: Path) -> None:
+    if sys.platform == "win32":
+        pytest.skip("forkserver is not on Windows")
+    with planted.tree_copy() as tree:
+        outcome = planted.tried(next(path for path in PATCHES if path.stem == "capture_interface"), tree, 60, 0)
+    assert outcome.found and outcome.seconds < 120
