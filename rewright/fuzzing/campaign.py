@@ -21,7 +21,7 @@ TASK_SECONDS = 120.0
 """A task that takes longer is a finding: something does not end."""
 GRACE = 2.0
 """Seconds after the budget in which running tasks may still answer."""
-OPERATORS_PER_TURN = 20
+OPERATORS_PER_TURN = 14
 """Operators are quick; a round of all of them takes about ten turns."""
 IN_FLIGHT = 3
 """Tasks given out for each process."""
@@ -124,8 +124,8 @@ _TURN = {"operator": 4, "rule": 1, "proof": 1, "firing": 1, "walk": 1, "model": 
 _MOST = {"operator": 12, "rule": 4, "proof": 4, "firing": 4, "walk": 4, "model": 4}
 """Examples of a task at most."""
 _TURN_ORDER = (
-    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "proof", "proof", "firing", "proof", "rule",
-    *["operator"] * (OPERATORS_PER_TURN // 2), "walk", "firing", "proof", "proof", "firing", "model",
+    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "proof", "model", "proof", "walk", "rule",
+    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "proof", "model", "proof", "walk", "firing",
 )  # fmt: skip
 
 

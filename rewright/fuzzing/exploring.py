@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import random
 import time
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, Verbosity, find, settings
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+from hypothesis import seed as seeded
 from hypothesis import strategies as st
-from hypothesis.database import DirectoryBasedExampleDatabase, InMemoryExampleDatabase
-from hypothesis.errors import Flaky, NoSuchExample, Unsatisfiable
+from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase
+from hypothesis.errors import Flaky, Unsatisfiable
 from hypothesis.strategies import SearchStrategy
 
 from rewright.fuzzing import operators, rules
@@ -75,28 +75,58 @@ def _drive(
         return True
 
     # Hypothesis also keeps the example during which a time limit strikes; on disk are only those of findings.
-    key, disk, memory = subject_key(subject), DirectoryBasedExampleDatabase(database), InMemoryExampleDatabase()
-    kept_before = list(disk.fetch(key)) if replay else []
-    for example in kept_before:
-        memory.save(key, example)
-    phases = (Phase.reuse,) if replay else (Phase.generate, *((Phase.shrink,) if shrinks else ()))
+    key, disk = subject_key(subject), DirectoryBasedExampleDatabase(database)
+    examples_of_run = _Kept(disk.fetch(key) if replay else ())
+    before = set(examples_of_run.kept)
     options = settings(
-        max_examples=REPLAYS if replay else examples, database=memory, deadline=None, phases=phases,
-        verbosity=Verbosity.quiet, suppress_health_check=list(HealthCheck), report_multiple_bugs=False, derandomize=False, print_blob=False,
+        max_examples=REPLAYS if replay else examples, database=examples_of_run, deadline=None, verbosity=Verbosity.quiet,
+        phases=(Phase.reuse,) if replay else (Phase.generate, *((Phase.shrink,) if shrinks else ())),
+        suppress_health_check=list(HealthCheck), report_multiple_bugs=False, derandomize=False, print_blob=False,
     )  # fmt: skip
-    chance = random.Random(zlib.crc32(f"{seed} {task} {subject}".encode()))
+
+    @given(strategy)
+    def attempt(drawn: Any) -> None:
+        if fails(drawn):
+            raise _Found
+
+    # The settings come last: `seed` would take the database away.
+    attempt = options(seeded(zlib.crc32(f"{seed} {task} {subject}".encode()))(attempt))
     # Nothing was found, or what was found did not fail a second time: it is in `found` either way.
-    with suppress(NoSuchExample, Unsatisfiable, Flaky), notes_kept_apart():
-        find(strategy, fails, settings=options, random=chance, database_key=key)
+    with suppress(_Found, Unsatisfiable, Flaky), notes_kept_apart():
+        attempt()
     if not found:
-        for example in kept_before:
+        for example in before:
             disk.delete(key, example)
-    else:
-        for example in memory.fetch(key):
-            disk.save(key, example)
-        outcome.findings.append(Finding(subject, found[-1], seed, task, replay))
+        return
+    for example in examples_of_run.kept:
+        disk.save(key, example)
+    outcome.findings.append(Finding(subject, found[-1], seed, task, replay))
 
 
+class _Found(Exception):
+    """Tells Hypothesis that an example fails."""
+
+
+class _Kept(ExampleDatabase):
+    """The examples of one run, whatever Hypothesis calls the test; what it notes besides failures is left."""
+
+    def __init__(self, examples: Iterable[bytes]) -> None:
+        super().__init__()
+        self.kept = dict.fromkeys(examples)
+
+    def fetch(self, key: bytes) -> Iterable[bytes]:
+        return () if key.endswith(_ASIDE) else tuple(self.kept)
+
+    def save(self, key: bytes, value: bytes) -> None:
+        if not key.endswith(_ASIDE):
+            self.kept[value] = None
+
+    def delete(self, key: bytes, value: bytes) -> None:
+        if not key.endswith(_ASIDE):
+            self.kept.pop(value, None)
+
+
+_ASIDE = (b".secondary", b".pareto")
 MOST_SHRINKS = 150
 """Examples that are tried to make a finding smaller."""
 
@@ -127,8 +157,8 @@ def _rule_check(subject: Subject) -> Check:
     if subject.kind == "rule":
         return lambda drawn, outcome: rules.check_tests(rule, drawn, 10)
     if subject.kind == "proof":
-        return lambda drawn, outcome: rules.check_proof(rule, drawn)
-    return lambda drawn, outcome: rules.check_firing(rule, drawn, outcome.fired, expected=not subject.source)
+        return lambda drawn, outcome: rules.check_proof(rule, drawn, subject.source)
+    return lambda drawn, outcome: rules.check_firing(rule, drawn, outcome.fired, subject.source)
 
 
 def rule_of(subject: Subject) -> type[Rule]:

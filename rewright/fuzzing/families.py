@@ -245,7 +245,7 @@ def _returned(b: Builder) -> Any:
 def programs(draw: Any, families: Sequence[Callable[[Builder], None]] = tuple(FAMILIES.values()), modes: bool = True) -> Program | None:
     """Random models: training or eval, static or dynamic, shared weights, several outputs; None where a draw makes none."""
     b = Builder(draw, seed=draw(st.integers(0, 9999)))
-    b.training = modes and draw(st.integers(0, 5)) == 5
+    b.training = modes and draw(st.integers(0, 3)) == 3
     dynamic = modes and draw(st.integers(0, 4)) == 4
     b.__post_init__()
     try:

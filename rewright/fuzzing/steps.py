@@ -252,9 +252,9 @@ def in_place(b: Builder) -> None:
         b.apply(name, _IN_PLACE[name], k)
 
 
-STEPS = (image,) * 3 + (layer, unary, binary, shaping) * 2 + (reduction, joining, cast, lookup, in_place)
+STEPS = (image,) * 3 + (layer, unary, binary, shaping) * 2 + (reduction, joining, cast, lookup, in_place, in_place)
 """Every step, the frequent ones several times."""
-CALM = (layer, unary, binary, joining, shaping, reduction)
+CALM = (layer, unary, binary, joining, shaping, reduction, in_place)
 """The steps that follow a block of a family."""
 
 __all__ = ["CALM", "STEPS", "axis_of", "batch_norm", "binary", "convolution", "dtype_text", "image", "layer", "unary"]
