@@ -73,7 +73,6 @@ class OnnxResult(Result):
     """An optimised ONNX model: `model` is what is handed out, `candidates` what was timed on the way (the name, and how many times
     as fast as the model that came in, by the number of threads)."""
 
-    model: Any = None
     candidates: Sequence[tuple[str, Mapping[int, float]]] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     measured: Mapping[str, Any] = field(default_factory=dict)
@@ -145,12 +144,12 @@ class _Optimisation:
         self.prepared = self._prepared()
         self.before = self.roofline.cost(original)
         self.timed: list[tuple[str, Mapping[int, float]]] = []
-        self.calls: dict[tuple[int, str], Any] = {}
         self.complete = True
+        self.began = time.perf_counter()
 
     def elapsed(self) -> float:
-        """Seconds, without those in which rules were verified."""
-        return time.perf_counter() - self.started - self.waited.seconds
+        """Seconds since the model and the rules were read, without those in which rules were verified."""
+        return time.perf_counter() - self.began - self.waited.seconds
 
     def out_of_time(self) -> bool:
         return self.elapsed() > self.budget
@@ -194,8 +193,7 @@ class _Optimisation:
         best = self._settled(plain, "settled")
         if best is None:
             return self._handed_out(plain, None, "no speed was measured: nothing changed")
-        if not self._is_faster(best, plain, at_least=1.0) and not best.steps:
-            best = plain
+        self._is_faster(best, plain)
         best = self._with_further_rules(best)
         best = self._searched(best)
         if not self.allow_slower:

@@ -68,6 +68,8 @@ class Result:
     speed: Speed | None = None
     speed_note: str = ""
     profile: Mapping[str, Any] | None = None
+    model: Any = None
+    """The ONNX model that is handed out, where it was timed in ONNX Runtime."""
 
     @property
     def gain(self) -> float:

@@ -101,8 +101,10 @@ def _matches(graph: Graph, rules: Sequence[Admitted], around: Collection[int] | 
 
 
 def _repeats_nothing(graph: Graph, match: Match, free: Collection[int]) -> bool:
-    """Whatever stays alive beside the replacement is known before the model runs, or moves no element."""
-    return all(node in free or isinstance(graph.operator(node), Permute) for node in match.kept)
+    """Something runs with the model, and whatever stays alive beside the replacement does not, or moves no element."""
+    return any(node not in free for node in match.nodes) and all(
+        node in free or isinstance(graph.operator(node), Permute) for node in match.kept
+    )
 
 
 def _pays(match: Match, graph: Graph, roofline: Roofline) -> bool:

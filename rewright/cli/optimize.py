@@ -85,7 +85,7 @@ def optimize(
         return Exit.REFUTED
     _show(result, console)
     if out is not None:
-        _save(result.graph, out)
+        _save(result, out)
         console.print(f"written: {out}")
     if report is not None:
         with bad_input(OSError):
@@ -187,17 +187,17 @@ def _show(result: Result, console: Console) -> None:
         console.print(f"  {name}: {verdict.status}, {verdict.scope}", soft_wrap=True)
 
 
-def _save(graph: Graph, path: Path) -> None:
+def _save(result: Result, path: Path) -> None:
     import torch
 
     from graphs.emit import EmitError, to_exported_program
 
     if path.suffix == ".onnx":
-        from graphs.onnx import OnnxError
-        from graphs.onnx import save as save_onnx
+        from graphs.onnx import OnnxError, to_model
+        from graphs.onnx.files import write_model
 
         with bad_input(OnnxError, OSError):
-            save_onnx(graph, path, fold_sizes=True)
+            write_model(result.model or to_model(result.graph, fold_sizes=True), path)
         return
     with bad_input(EmitError, OSError), beside(path) as temporary:
-        torch.export.save(to_exported_program(graph), temporary)
+        torch.export.save(to_exported_program(result.graph), temporary)

@@ -1,0 +1,173 @@
+"""ONNX models made faster in ONNX Runtime: what is handed out, and with what evidence."""
+
+from __future__ import annotations
+
+import json
+
+import numpy
+import pytest
+import torch
+
+onnx = pytest.importorskip("onnx", reason="the onnx package is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+from costs.onnxruntime import OnnxRuntime  # noqa: E402
+from costs.runtimes import MeasuringError  # noqa: E402
+from graphs.onnx import read  # noqa: E402
+from rewright.cli.main import run  # noqa: E402
+from rewright.onnx_optimization import SizesError, optimize_onnx  # noqa: E402
+from rewrites.library import library  # noqa: E402
+from search.check import NumericCheckError  # noqa: E402
+from verifier.verdict import Status, Verdict  # noqa: E402
+
+GENERATOR = numpy.random.default_rng(0)
+
+
+def weight(name, *shape):
+    return numpy_helper.from_array(GENERATOR.standard_normal(shape).astype("float32"), name)
+
+
+def number(name, value):
+    return numpy_helper.from_array(numpy.array(value, "float32"), name)
+
+
+def model_of(nodes, initialisers, shape, out_shape, opset=13):
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [info("x", TensorProto.FLOAT, shape)], [info("y", TensorProto.FLOAT, out_shape)], initialisers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    onnx.checker.check_model(model)
+    return model
+
+
+def blocks(count=6, channels=16, size="size"):
+    """Convolutions with a scale and a shift with channels last, and a hard-swish in pieces."""
+    nodes, initialisers = [], [number("three", 3), number("zero", 0), number("six", 6)]
+    name = "x"
+    for block in range(count):
+        initialisers += [
+            weight(f"w{block}", channels, channels, 1, 1),
+            weight(f"s{block}", 1, 1, 1, channels),
+            weight(f"t{block}", channels),
+        ]
+        nodes += [
+            helper.make_node("Conv", [name, f"w{block}"], [f"c{block}"], kernel_shape=[1, 1]),
+            helper.make_node("Transpose", [f"c{block}"], [f"l{block}"], perm=[0, 2, 3, 1]),
+            helper.make_node("Mul", [f"l{block}", f"s{block}"], [f"m{block}"]),
+            helper.make_node("Sub", [f"m{block}", f"t{block}"], [f"a{block}"]),
+            helper.make_node("Transpose", [f"a{block}"], [f"b{block}"], perm=[0, 3, 1, 2]),
+            helper.make_node("Add", [f"b{block}", "three"], [f"d{block}"]),
+            helper.make_node("Clip", [f"d{block}", "zero", "six"], [f"e{block}"]),
+            helper.make_node("Mul", [f"b{block}", f"e{block}"], [f"f{block}"]),
+            helper.make_node("Div", [f"f{block}", "six"], ["y" if block == count - 1 else f"g{block}"]),
+        ]
+        name = f"g{block}"
+    return model_of(nodes, initialisers, ["batch", channels, size, size], ["batch", channels, size, size])
+
+
+def believed(rule):
+    """A verdict without the work of verifying: the library's rules are verified elsewhere."""
+    return Verdict(name=rule.__name__, status=Status.PROVED, content=rule.content())
+
+
+def optimised(model, **options):
+    settings = {"certified": believed, "budget": 3.0, "threads": (1,), "sizes": {"batch": 1, "size": 24}}
+    return optimize_onnx(read(model), **(settings | options))
+
+
+def test_pieces_are_folded_and_timed():
+    model = blocks()
+    result = optimised(model, allow_slower=True)
+    assert "handed out" in result.speed_note
+    assert result.measured["1"]["before"] > 0
+    assert [node.op_type for node in result.model.graph.node].count("Conv") == 6
+    assert "Transpose" not in {node.op_type for node in result.model.graph.node}
+    assert {"HardswishFromClamp", "FoldOutputScaleIntoConvolution"} <= {step.rule for step in result.steps}
+    assert all(step.certificate for step in result.steps)
+    assert result.max_error["float64"] < 1e-12
+    assert result.max_error["onnxruntime"] < 1e-4
+    onnx.checker.check_model(result.model, full_check=True)
+    x = GENERATOR.standard_normal((2, 16, 9, 11)).astype("float32")
+    before, after = (OnnxRuntime(1).outputs(one, [torch.from_numpy(x)])[0] for one in (model, result.model))
+    torch.testing.assert_close(after, before, rtol=1e-3, atol=1e-3 * float(before.abs().max()))
+
+
+def test_what_says_the_result_as_json():
+    written = json.loads(json.dumps(optimised(blocks(2)).as_dict()))
+    assert {"before", "after", "steps", "max_error", "seconds", "measured", "candidates", "sizes"} <= set(written)
+    assert written["sizes"] == {"batch": 1, "size": 24}
+    assert {"time", "flops", "bytes", "kernels", "memory"} == set(written["before"])
+
+
+def test_what_cannot_be_bettered_comes_back_word_for_word():
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["z"], name="product"), helper.make_node("Tanh", ["z"], ["y"], name="end")]
+    model = model_of(nodes, [weight("w", 8, 8)], [4, 8], [4, 8])
+    result = optimised(model, sizes=None, budget=3.0)
+    assert not result.steps
+    assert "not" in result.speed_note or "nothing changed" in result.speed_note
+    assert [(node.op_type, node.name) for node in result.model.graph.node] == [("MatMul", "product"), ("Tanh", "end")]
+    assert result.max_error == {"float64": 0.0, "native": 0.0}
+
+
+def test_rules_without_certificates_are_not_used():
+    def doubted(rule):
+        return Verdict(name=rule.__name__, status=Status.UNDECIDED)
+
+    assert not optimised(blocks(1), certified=doubted, budget=3.0).steps
+
+
+def test_a_wrong_rule_hands_nothing_out():
+    from rewrites.rule import Rule
+
+    fold = next(rule for rule in library() if rule.__name__ == "FoldOutputScaleIntoConvolution")
+
+    def replacement(x, weight, bias, scale, stride, padding, dilation, groups):
+        return torch.nn.functional.conv2d(x, weight, bias * scale[:, 0, 0], stride, padding, dilation, groups)
+
+    body = {"__doc__": "A wrong law.", "source": "none", "settles": True, "pattern": fold.pattern, "replacement": replacement}
+    wrong = type("WrongFold", (Rule,), body)
+    rules = [wrong if rule is fold else rule for rule in library()]
+    with pytest.raises(NumericCheckError):
+        optimised(blocks(2), rules=rules)
+
+
+def test_sizes_at_which_the_model_does_not_run_are_refused():
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
+    shape = numpy_helper.from_array(numpy.array([6], "int64"), "shape")
+    model = model_of(nodes, [shape], ["n"], [6])
+    assert optimised(model, sizes={"n": 6}, budget=1.0).sizes == {"n": 6}
+    with pytest.raises(SizesError, match="n=5"):
+        optimised(model, sizes={"n": 5}, budget=1.0)
+
+
+def test_a_fragment_that_the_runtime_refuses_is_said():
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])], [], [2], [2])
+    with pytest.raises(MeasuringError, match="must run"):
+        OnnxRuntime(1).call(model, [torch.zeros(3)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--runtime", "tvm"], "must be onnxruntime"),
+        (["--sizes", "batch"], "NAME=N"),
+        (["--threads", "none"], "positive numbers"),
+    ],
+)
+def test_bad_options_are_one_sentence(tmp_path, capfd, arguments, said):
+    path = tmp_path / "model.onnx"
+    onnx.save(blocks(1), path)
+    assert run(["optimize", str(path), *arguments]) == 2
+    assert said in capfd.readouterr().err
+
+
+def test_the_command_writes_a_model(tmp_path, monkeypatch):
+    import rewright.onnx_optimization
+
+    monkeypatch.setattr(rewright.onnx_optimization, "_verdict", believed)
+    source, target = tmp_path / "model.onnx", tmp_path / "out.onnx"
+    onnx.save(blocks(4), source)
+    arguments = ["optimize", str(source), "-o", str(target), "--budget", "4", "--sizes", "batch=1,size=24", "--threads", "1"]
+    assert run(arguments) == 0
+    onnx.checker.check_model(onnx.load(target), full_check=True)
