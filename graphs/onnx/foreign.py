@@ -9,6 +9,7 @@ import numpy
 import onnx
 from onnx import defs, numpy_helper, shape_inference
 
+from graphs.onnx.errors import OnnxError, shortened
 from graphs.onnx.known import at_least
 from graphs.onnx.subgraphs import all_nodes, captured_names
 from graphs.onnx.types import ELEMENT_TYPES, type_of
@@ -49,6 +50,12 @@ def make_foreign(proto: onnx.NodeProto, opsets: Mapping[str, int], types: tuple[
     )
 
 
+def foreign_constant(array: numpy.ndarray, kind: TensorType, opsets: Mapping[str, int]) -> Foreign:
+    """A tensor of a dtype that torch does not have, as a `Constant` node."""
+    node = onnx.helper.make_node("Constant", [], ["constant"], value=numpy_helper.from_array(array, "value"))
+    return make_foreign(node, opsets, (kind,))
+
+
 def is_declared(name: str, domain: str, opsets: Mapping[str, int]) -> bool:
     """The operator is one of ONNX's own."""
     domain = "" if domain == "ai.onnx" else domain
@@ -87,6 +94,8 @@ def foreign_types(reader: Reader, proto: onnx.NodeProto) -> tuple[TensorType, ..
         opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in reader.opsets.items()]
         try:
             found = shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=opsets)
+        except onnx.checker.ValidationError as error:
+            raise OnnxError(f"{proto.op_type} {shortened(proto.name or proto.output[0])}: is not valid: {shortened(error)}") from error
         except (shape_inference.InferenceError, RuntimeError):
             found = {}
     result = []
