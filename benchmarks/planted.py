@@ -1,7 +1,8 @@
 """Planted faults: which of them `rewright fuzz` finds, by what, and how soon.
 
-`python -m benchmarks.planted [NAME...] [--seconds 120] [--seed 0] [--limit S] [--write]` applies each patch of tests/planted/ to a copy
-of this tree, with caches of its own, and fuzzes there until the first finding. Prints one table; `--write` keeps it in results/planted.md.
+`python -m benchmarks.planted [NAME...] [--seconds 120] [--seed 0] [--limit S] [--state F] [--write]` applies each patch of tests/planted/ to
+a copy of this tree, with caches of its own, and fuzzes there until the first finding. Prints one table; `--write` keeps it in
+results/planted.md. With `--state`, a run goes on where an earlier one of the same tree stopped.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 # Nothing of this project is imported here: the processes that fuzz take it from the tree with the fault.
@@ -136,16 +137,23 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=120.0, help="for each fault")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=float, default=float("inf"), help="begin no further fault after so many seconds in all")
+    parser.add_argument("--state", type=Path, help="keep outcomes in this file, and do not try again what is in it")
     parser.add_argument("--write", action="store_true", help="keep the table in results/planted.md")
     given = parser.parse_args()
-    started, outcomes = time.monotonic(), []
+    started = time.monotonic()
+    known = json.loads(given.state.read_text()) if given.state is not None and given.state.exists() else {}
     with tree_copy() as tree:
         for patch in patches(given.names):
+            if patch.stem in known:
+                continue
             if time.monotonic() - started > given.limit:
                 print(f"not tried, the time is up: {patch.stem}")
                 continue
-            outcomes.append(tried(patch, tree, given.seconds, given.seed))
-            print("  ".join(outcomes[-1].row), flush=True)
+            known[patch.stem] = asdict(tried(patch, tree, given.seconds, given.seed))
+            print("  ".join(Outcome(**known[patch.stem]).row), flush=True)
+            if given.state is not None:
+                given.state.write_text(json.dumps(known, indent=1))
+    outcomes = [Outcome(**known[patch.stem]) for patch in patches(given.names) if patch.stem in known]
     found = sum(outcome.found for outcome in outcomes)
     heads = ("fault", "what it is", "found by", "first finding", "seconds with start")
     text = "\n\n".join([

@@ -240,6 +240,8 @@ _IN_PLACE = {
     "chained": "({0} + 0).mul_(2).sub_(1).relu_()",
     "write through flatten": "copy = {0} + 0\ncopy.flatten().add_(2)\n{out} = copy * 2",
     "write under another name": "copy = {0} * 1.5\nsame = F.dropout(copy, 0.5, False)\nsame.add_(1)\n{out} = copy + same",
+    "write after dropout": "copy = {0} - 1\nF.dropout(copy, 0.25, False).mul_(3)\n{out} = copy + 0.5",
+    "write through contiguous": "copy = {0} * 1.5\ncopy.contiguous().add_(1)\n{out} = copy * 2",
     "write through reshape": "copy = {0} * 1.5\ncopy.reshape(-1).mul_(2)\n{out} = copy - 1",
 }  # fmt: skip
 
