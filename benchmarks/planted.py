@@ -1,8 +1,8 @@
 """Planted faults: which of them `rewright fuzz` finds, by what, and how soon.
 
-`python -m benchmarks.planted [NAME...] [--seconds 120] [--seed 0] [--limit S] [--state F] [--write]` applies each patch of tests/planted/ to
-a copy of this tree, with caches of its own, and fuzzes there until the first finding. Prints one table; `--write` keeps it in
-results/planted.md. With `--state`, a run goes on where an earlier one of the same tree stopped.
+`python -m benchmarks.planted [NAME...] [--seconds 120] [--seed 0] [--limit S] [--state F] [--write]` applies each patch of
+tests/planted/ to a copy of this tree, with caches of its own, and fuzzes there until the first finding. Prints one table; `--write`
+keeps it in results/planted.md. With `--state`, a run goes on where an earlier one of the same tree stopped.
 """
 
 from __future__ import annotations
