@@ -25,9 +25,11 @@ from graphs.evaluate import run_module
 from graphs.graph import Graph
 from graphs.interface import bind_sizes, interface_of
 from rewright.certification import Certification, relevant, usable_rules
-from rewright.speed import Speed, compared, profiled, why_not_here
+from rewright.layouts import LAW
+from rewright.speed import Speed
+from rewright.timed import Timed
 from rewrites.rule import Rule
-from search.check import UNITS, draw_inputs, drawing_from, relative_error
+from search.check import UNITS, drawing_from, relative_error
 from search.objective import Objective
 from search.result import SearchResult, Step
 from search.searching import Progress, search
@@ -170,7 +172,8 @@ def optimize(
     original, runnable = _captured(module, example_inputs, dynamic_shapes)
     inputs, sizes = _example(original, example_inputs)
     certification = Certification(certified or _verdict, require_proof, on_rule)
-    chosen, unusable = relevant(usable_rules(rules), original)
+    usable = usable_rules(rules)
+    chosen, unusable = relevant(usable, original)
     found = search(
         original,
         chosen,
@@ -206,7 +209,10 @@ def optimize(
         complete=found.complete,
         runtime=None if runtime is None else runtime.name,
     )
-    _time(result, runnable, inputs, example_inputs, device, allow_slower, profile)
+    timed = Timed(result, runnable, example_inputs, device, inputs, sizes)
+    timed.settle(partial(certification, LAW) if LAW in usable else None, allow_slower, profile)
+    if any(step.rule == LAW.__name__ for step in result.steps):
+        result.certificates = {**result.certificates, LAW.__name__: certification.verdicts[LAW.__name__]}
     result.seconds = time.perf_counter() - started
     return result
 
@@ -222,45 +228,6 @@ def _pricing(graph: Graph, runtime: Runtime | None, device: Device, kernels: Pol
     from costs.measured import Measured, is_cold
 
     return Measured(runtime or "eager", device, sizes, cold=is_cold(graph), kernels=kernels)
-
-
-def _time(
-    result: Result,
-    module: torch.nn.Module | None,
-    inputs: Sequence[torch.Tensor] | None,
-    example_inputs: Any,
-    device: Device,
-    allow_slower: bool,
-    profile: bool,
-) -> None:
-    """Time the result beside what came in, where this machine is the one optimised for; take it back if it is slower."""
-    given = example_inputs if example_inputs is not None else tuple(_drawn(result.original))
-    arguments, named = call_arguments(given)
-    before = module if module is not None else to_module(result.original)
-    tensors = [*(inputs or arguments), *result.original.constants.values()]
-    reason = why_not_here(device, Objective.of(result.objective).measured, result.runtime, tensors)
-    if interface_of(result.original).training:
-        reason = "the model is in training mode"
-    if reason:
-        result.speed_note = f"no speed was measured: {reason}"
-        return
-    if profile:
-        result.profile = profiled(before, result.module, arguments, named)
-    if not result.steps:
-        result.speed_note = "no speed was measured: nothing changed"
-        return
-    result.speed = speed = compared(before, result.module, arguments, named, result.runtime or "eager")
-    if not speed.slower:
-        result.speed_note = f"handed out: {speed}"
-    elif allow_slower:
-        result.speed_note = f"handed out although it is slower, as asked: {speed}"
-    else:
-        result.speed_note = f"not handed out, what came in is faster: {speed}"
-        result.module, result.graph, result.after, result.steps, result.certificates = before, result.original, result.before, [], {}
-
-
-def _drawn(graph: Graph) -> list[torch.Tensor]:
-    return draw_inputs(graph, 0, {symbol.name: size for symbol, size in interface_of(graph).hints.items()})
 
 
 def _captured(module: Any, example_inputs: Any, dynamic_shapes: Any) -> tuple[Graph, torch.nn.Module | None]:

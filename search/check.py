@@ -104,6 +104,22 @@ def compare(
     return {"float64": wide, "native": native}
 
 
+def compare_native(
+    before: Graph, after: Graph, inputs: Sequence[torch.Tensor] | None = None, seed: int = 0, sizes: Mapping[str, int] | None = None
+) -> float:
+    """The largest error of `after` in the graph's own dtypes alone, as `compare` finds it.
+
+    Raises: NumericCheckError when it is not that of rounding.
+    """
+    given = list(inputs) if inputs is not None else draw_inputs(before, seed, sizes)
+    before, after = with_weights(before, seed), with_weights(after, seed)
+    with torch.no_grad():
+        exact = _values(before, given, seed, float64=True)
+        native_before, native_after = _values(before, given, seed), _values(after, given, seed)
+        _check_native(exact, native_before, native_after)
+    return _largest(native_before, native_after, "native")
+
+
 def _values(graph: Graph, given: Sequence[torch.Tensor], seed: int, float64: bool = False) -> list[Any]:
     with drawing_from(seed, given):
         return evaluate(graph, given, float64=float64)

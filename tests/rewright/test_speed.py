@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 import rewright
 from costs.devices import DEVICES
-from rewright import optimization, speed
+from rewright import optimization, speed, timed
+from rewright.layouts import LAW
 from rewright.speed import Dispatches, Speed, compared, why_not_here
 from rewrites.library.convolution import FoldBatchNormIntoConvolution
 from verifier.verdict import Verdict
@@ -53,7 +54,7 @@ def optimised(**options: object) -> optimization.Result:
 
 
 def test_what_is_slower_by_the_clock_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(optimization, "compared", taking(1.0, 1.2))
+    monkeypatch.setattr(timed, "compared", taking(1.0, 1.2))
     result = optimised()
     assert isinstance(result.module, Normalised)
     assert result.graph is result.original
@@ -64,7 +65,7 @@ def test_what_is_slower_by_the_clock_is_not_handed_out(monkeypatch: pytest.Monke
 
 
 def test_what_is_slower_is_handed_out_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(optimization, "compared", taking(1.0, 1.2))
+    monkeypatch.setattr(timed, "compared", taking(1.0, 1.2))
     result = optimised(allow_slower=True)
     assert len(result.steps) == 1
     assert result.speed_note.startswith("handed out although it is slower")
@@ -72,7 +73,7 @@ def test_what_is_slower_is_handed_out_when_asked_for(monkeypatch: pytest.MonkeyP
 
 def test_what_is_faster_or_as_fast_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
     for after in (0.5, 1.005):
-        monkeypatch.setattr(optimization, "compared", taking(1.0, after))
+        monkeypatch.setattr(timed, "compared", taking(1.0, after))
         result = optimised()
         assert len(result.steps) == 1
         assert result.speed_note.startswith("handed out: ")
@@ -118,10 +119,10 @@ class Slow(nn.Module):
 
 
 def test_the_clock_finds_the_slower_of_two_modules() -> None:
-    found = compared(Slow(2e-3), Slow(6e-3), (torch.zeros(1),), {}, seconds=0.2)
+    found = compared(Slow(1e-3), Slow(20e-3), (torch.zeros(1),), {}, seconds=0.6)
     assert found.slower
-    assert 0.2 < found.ratio < 0.6
-    assert not compared(Slow(6e-3), Slow(2e-3), (torch.zeros(1),), {}, seconds=0.2).slower
+    assert found.ratio < 0.5
+    assert not compared(Slow(20e-3), Slow(1e-3), (torch.zeros(1),), {}, seconds=0.6).slower
 
 
 def test_dispatched_kernels_leave_out_views() -> None:
@@ -148,6 +149,30 @@ def _timings(calls: list[Callable[[], object]]) -> list[object]:
     from costs.timing import Timing
 
     return [Timing((2.0 - index,) * 5) for index, _ in enumerate(calls)]
+
+
+class Convolutions(nn.Module):
+    """Two convolutions.  x: [n, 3, h, w]   ->   [n, 4, h, w]"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(torch.relu(self.first(x)))
+
+
+@pytest.mark.parametrize("ratio", [1.5, 0.9])
+def test_channels_last_is_taken_where_the_clock_says_it_is_faster(monkeypatch: pytest.MonkeyPatch, ratio: float) -> None:
+    monkeypatch.setattr(timed, "compared", taking(ratio, 1.0))
+    x = torch.randn(2, 3, 16, 16)
+    module = Convolutions().eval()
+    result = rewright.optimize(module, (x,), device="cpu", rules=[LAW], then="eager")
+    taken = ratio > 1
+    assert [step.rule for step in result.steps] == (["ContiguousChangesNothing"] if taken else [])
+    assert list(result.certificates) == [step.rule for step in result.steps]
+    assert result.module(x).stride() == module(x).stride()
+    assert torch.allclose(result.module(x), module(x), atol=1e-5)
 
 
 class DropRelu(rewright.Rule):

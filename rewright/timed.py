@@ -1,0 +1,107 @@
+"""What the clock decides of a result: which memory layout it has, whether it is handed out, and what its profile is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from costs.devices import Device
+from graphs.capture import call_arguments
+from graphs.emit import to_module
+from graphs.interface import interface_of
+from rewright.layouts import LAW, channels_last
+from rewright.speed import SECONDS, compared, profiled, why_not_here
+from search.check import NumericCheckError, compare_native, draw_inputs
+from search.objective import Objective
+from search.result import Step
+
+if TYPE_CHECKING:
+    from rewright.optimization import Result
+
+WORTH = 1.02
+"""How many times as fast another layout must make a model to be taken."""
+
+
+class Timed:
+    """A result beside the module that came in, on the example inputs; `why_not` says why the clock here says nothing of the device."""
+
+    def __init__(
+        self,
+        result: Result,
+        module: torch.nn.Module | None,
+        example_inputs: Any,
+        device: Device,
+        inputs: Sequence[torch.Tensor] | None,
+        sizes: Mapping[str, int],
+    ) -> None:
+        self.result = result
+        self.inputs = inputs
+        self.sizes = sizes
+        original = result.original
+        self.before = module if module is not None else to_module(original)
+        tensors = [*(inputs or ()), *original.constants.values()]
+        self.why_not = why_not_here(device, Objective.of(result.objective).measured, result.runtime, tensors)
+        if interface_of(original).training:
+            self.why_not = "the model is in training mode"
+        if not self.why_not:
+            given = example_inputs if example_inputs is not None else tuple(draw_inputs(original, 0, sizes))
+            self.arguments, self.named = call_arguments(given)
+
+    @property
+    def here(self) -> bool:
+        """This machine is the one optimised for."""
+        return not self.why_not
+
+    @property
+    def runtime(self) -> str:
+        return self.result.runtime or "eager"
+
+    def settle(self, law: Callable[[], str | None] | None, allow_slower: bool, profile: bool) -> None:
+        """Choose the layout (if its law may be used and has a certificate), take the result back if it is slower, and profile it."""
+        result = self.result
+        if not self.here:
+            result.speed_note = f"no speed was measured: {self.why_not}"
+            return
+        if law is not None and self.runtime == "eager":
+            self._try_channels_last(law)
+        if profile:
+            result.profile = profiled(self.before, result.module, self.arguments, self.named)
+        if not result.steps:
+            result.speed_note = "no speed was measured: nothing changed"
+            return
+        result.speed = speed = compared(self.before, result.module, self.arguments, self.named, self.runtime)
+        if not speed.slower:
+            result.speed_note = f"handed out: {speed}"
+        elif allow_slower:
+            result.speed_note = f"handed out although it is slower, as asked: {speed}"
+        else:
+            result.speed_note = f"not handed out, what came in is faster: {speed}"
+            result.module, result.graph, result.after = self.before, result.original, result.before
+            result.steps, result.certificates, result.max_error = [], {}, dict.fromkeys(result.max_error, 0.0)
+
+    def _try_channels_last(self, law: Callable[[], str | None]) -> None:
+        """Take the channels-last form of the result if the clock says that it is faster beyond the noise."""
+        result = self.result
+        graph, number = channels_last(result.graph)
+        if not number:
+            return
+        module = to_module(graph)
+        speed = compared(result.module, module, self.arguments, self.named, "eager", SECONDS / 2)
+        if speed.low <= 1.0 or speed.ratio < WORTH:
+            return
+        certificate = law()
+        if certificate is None:
+            return
+        try:
+            error = compare_native(result.original, graph, self.inputs, sizes=self.sizes)
+        except NumericCheckError:
+            # Another kernel that rounds more than the check allows is no improvement; the result stays as it was checked.
+            return
+        step = Step(LAW.__name__, f"{number} tensors laid out channels-last", result.after, result.after, False, certificate)
+        result.module, result.graph, result.steps = module, graph, [*result.steps, step]
+        result.max_error = {**result.max_error, "native": max(error, result.max_error.get("native", 0.0))}
+
+
+__all__ = ["Timed"]
