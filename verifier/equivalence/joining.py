@@ -9,7 +9,7 @@ from graphs.graph import Graph, Value
 from graphs.interface import interface_of
 from graphs.onnx.origin import NODE_KEY, origin_of
 from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, at_least_zero, equal, formula_symbols, plain, substitute
-from operators.operator import Effect, ShapeError, TensorType, collecting_obligations
+from operators.operator import Effect, ShapeError, TensorType, collecting_narrowings, collecting_obligations
 from operators.sources import Constant, Input
 from verifier.proof.facts import with_sizes
 
@@ -186,16 +186,16 @@ def _fresh(graph: Graph, name: str) -> str:
 
 
 def _obligations(graph: Graph, node: int) -> list[Truth]:
-    """What the node's operator requires of symbolic sizes."""
+    """What the node's operator requires of symbolic sizes, and what its type takes for granted of them (that slices lie within an axis)."""
     types = [None if operand is None else graph.type(operand) for operand in graph.operands(node)]
     if not any(_is_symbolic(type) for type in (*types, *graph.types(node)) if type is not None):
         return []
-    with collecting_obligations() as found:
+    with collecting_obligations() as found, collecting_narrowings() as narrowed:
         try:
             graph.operator(node).outputs(*types)
         except (NotImplementedError, ShapeError):
             return []  # sizes known better than the operator's own rule gives them: the types as they stand count
-    return [fact for fact in found if isinstance(fact, Formula)]
+    return [fact for fact in (*found, *narrowed) if isinstance(fact, Formula)]
 
 
 def _ranges(graph: Graph) -> Iterator[Truth]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import numpy
 import torch
 
 from graphs.evaluate import apply_operator, default_dtype, widened, widened_operator
@@ -49,7 +50,7 @@ def run(graph: Graph, trace: Trace, see: Callable[[Value, torch.Tensor], None], 
         done.setdefault(node, []).append(value)
     known: dict[Value, torch.Tensor] = {}
     given = dict(zip(graph.inputs, trace.inputs, strict=True))
-    with torch.no_grad(), default_dtype(torch.float64 if trace.float64 else None):
+    with torch.no_grad(), default_dtype(torch.float64 if trace.float64 else None), numpy.errstate(all="ignore"):
         for node in order:
             produced = _outputs(graph, node, trace, known, given)
             for value, tensor in produced.items():

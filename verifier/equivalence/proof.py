@@ -50,6 +50,8 @@ class Prover:
         self.classes = Classes(self.graph)
         self.progress = Progress()
         self.assuming = False
+        self.assumed: set[Value] = set()
+        """Values that were taken as equal on the way without a proof: whatever follows from them is not proved."""
         self._facts = list(dict.fromkeys(joined.facts))
         self._needed = _live(self.graph)
 
@@ -61,10 +63,11 @@ class Prover:
         """
         if not self._pass(assuming=True):
             return False
-        if not self.progress.unproved:
+        if not self.assumed:
             return True
         open_values = self.progress
         self.progress, self.classes = Progress(), Classes(self.graph)
+        self.assumed = set()
         if self._pass(assuming=False):
             self.progress.unproved.clear()
             return True
@@ -102,6 +105,7 @@ class Prover:
                 return
         if candidates:
             if self.assuming:
+                self.assumed.add(value)
                 self.classes.unite(candidates[0], value)
             return
         for view in self.matching.layouts(value):
@@ -122,7 +126,8 @@ class Prover:
                 if not reason:
                     self.classes.unite(before, after)
                     self.progress.proved += 1
-                    self.progress.unproved.pop(after, None)
+                    if after not in self.assumed:
+                        self.progress.unproved.pop(after, None)
                     return True
             if not any(region.constants for region in regions(self.classes, before, after, True)):
                 break
