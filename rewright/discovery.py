@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from graphs.graph import Graph
     from rewrites.generator.discovery import Findings
     from rewrites.generator.judging import Judgement
 
@@ -20,26 +21,39 @@ def discover(
     executor: Executor | None = None,
     state: Path | None = None,
     most_classes: int = 4_000_000,
+    most_memory: int | None = None,
+    inputs: tuple[int, int] = (4, 2),
+    model: Graph | None = None,
     report: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Findings:
     """Find rules over the operators' families (the default eleven and the constants when None) with at most so many operations a side.
 
     `executor` verifies candidates; `state` is a file from which an interrupted run goes on; `most_classes` is how many classes of terms are
-    held in memory before the rest goes to disk; `report(what, done, total)` is called as the run goes on.
-    Raises: ValueError for an unknown operator.
+    held in memory before the rest goes to disk, and where this process holds `most_memory` bytes the enumeration stops; `inputs` are the
+    activations and the weights of each sort; `report(what, done, total)` is called as the run goes on. With a `model` the operators are the
+    model's and those that replace them, and patterns only such as may occur in it.
+    Raises: ValueError for an unknown operator, or a model without any known one.
     """
     from rewrites.generator.discovery import Discovery
+    from rewrites.generator.occurrence import neighbourhood
     from rewrites.generator.vocabulary import DEFAULT, chosen, sorts_for, sources
 
+    around = None if model is None else neighbourhood(model)
+    if operators is None and around is not None:
+        operators = sorted(around.families | around.helpers)
+        if not operators:
+            raise ValueError("the model: must have operators that discovery knows, got none")
     operations = chosen(DEFAULT if operators is None else operators)
     run = Discovery(
         operations,
-        sources(4, 2, sorts_for(operations)),
+        sources(*inputs, sorts_for(operations)),
         judge,
         most_operations,
         executor=executor,
         state=state,
         most_classes=most_classes,
+        most_memory=most_memory,
+        occurs=None if around is None else around.has,
         report=report,
     )
     return run.run()

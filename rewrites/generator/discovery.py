@@ -86,6 +86,8 @@ class Discovery:
     state: Path | None = None
     most_classes: int = 4_000_000
     most_memory: int | None = None
+    occurs: Callable[[Term], bool] | None = None
+    """Which terms may be patterns; all where it is left out."""
     report: Callable[[str, int, int], None] = lambda what, done, total: None
 
     def run(self) -> Findings:
@@ -117,14 +119,25 @@ class Discovery:
             if enumeration.stopped:
                 findings.stopped = enumeration.stopped
                 break
-        found = [_oriented(left, right) for left, right in enumeration.equations.values()]
+        found = [self._oriented(left, right) for left, right in enumeration.equations.values()]
         candidates = [candidate for candidate in found if candidate is not None]
         findings.no_rule += len(found) - len(candidates)
         for parts in enumeration.split_parts.values():
             if len(parts) == 2:
                 (first, first_part), (second, second_part) = parts["first"], parts["second"]
-                candidates.append(Candidate((first, second), (first_part, second_part)))
+                if self._may_occur(first, second):
+                    candidates.append(Candidate((first, second), (first_part, second_part)))
         yield from sorted(candidates, key=self._generality)
+
+    def _may_occur(self, *terms: Term) -> bool:
+        return self.occurs is None or all(term.is_input or self.occurs(term) for term in terms)
+
+    def _oriented(self, left: Term, right: Term) -> Candidate | None:
+        """The pair with a side that binds every input, and may occur, as the pattern; None when neither does."""
+        for pattern, replacement in ((right, left), (left, right)):
+            if set(replacement.inputs) <= set(pattern.inputs) and not pattern.is_input and self._may_occur(pattern):
+                return Candidate((pattern,), (replacement,))
+        return None
 
     def _generality(self, candidate: Candidate) -> tuple[Any, ...]:
         """Small first; of one size the most general first, then what speaks of activations."""
@@ -141,11 +154,3 @@ def _note(shrinking: Shrinking, findings: Findings) -> None:
     for candidate, judgement in shrinking.rejected:
         findings.wrong[judgement.status] += 1
         findings.samples.setdefault(judgement.status, f"{candidate}: {judgement.reason}")
-
-
-def _oriented(left: Term, right: Term) -> Candidate | None:
-    """The pair with the side that binds every input as the pattern; None when neither does."""
-    for pattern, replacement in ((right, left), (left, right)):
-        if set(replacement.inputs) <= set(pattern.inputs) and not pattern.is_input:
-            return Candidate((pattern,), (replacement,))
-    return None

@@ -25,11 +25,10 @@ _BITS = 24
 
 @dataclass
 class Growth:
-    """What one level of the enumeration took: terms tried, terms that are defined, new classes, equations, seconds, peak bytes."""
+    """What one level of the enumeration took: terms evaluated, new classes, new equations, seconds, peak bytes of this process."""
 
     operations: int
     tried: int = 0
-    defined: int = 0
     classes: int = 0
     equations: int = 0
     seconds: float = 0.0
@@ -126,7 +125,6 @@ class Enumeration:
 
     def _evaluate(self, number: int, stacks: list[Stack], indices: list[Integers], last: bool, growth: Growth) -> None:
         operation = self.operations[number]
-        growth.defined += len(indices[0])
         operands = [[values[index] for values in stack.values] for stack, index in zip(stacks, indices, strict=True)]
         values = [operation.kernel(world, *at) for world, *at in zip(self.worlds, *operands, strict=True)]
         shapes = tuple(tuple(tensor.shape[1:]) for tensor in values)

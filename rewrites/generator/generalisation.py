@@ -28,6 +28,7 @@ from torch import Tensor
 
 from rewrites import Change, Equality, Requires, Rule, Weight
 '''
+_LONGEST_NAME = 70
 _SOURCE = "discovered by enumeration: both sides agree on random values in every world (rewrites/generator)"
 
 
@@ -50,6 +51,18 @@ class Candidate:
         """
         sides = [sum(t.occurrences for t in side) for side in (self.left, self.right)]
         return max(sides), sum(sides)
+
+    @property
+    def merges(self) -> bool:
+        """Two terms on the left; on the right one operation on inputs that are joined, and the two parts of its result."""
+        if len(self.right) != 2 or self.right[0].children != self.right[1].children or self.left[0].operation != self.left[1].operation:
+            return False
+        (whole,) = self.right[0].children
+        parts = [part for part in whole if not part.is_input]
+        joins = [part for part in parts if OPERATIONS[part.operation].family == "concat"]
+        if self.left[0] is self.left[1]:
+            return False
+        return whole not in joins and len(parts) == len(joins) + 1 and all(c.is_input for join in joins for c in join.children)
 
     @property
     def equations(self) -> list[tuple[Term, Term]]:
@@ -95,6 +108,7 @@ class Openness:
 
     `batched`: matrices may have any batch dimensions in front.   `filled`: no kernel may be empty.
     `sized`: kernels have the sizes with which the candidate was found.
+    `agreeing`: sizes are equal where the replacement, or one shape of both sides, needs it as well.
     """
 
     attributes: tuple[tuple[str, Any], ...] = ()
@@ -102,6 +116,7 @@ class Openness:
     batched: bool = False
     filled: bool = False
     sized: bool = False
+    agreeing: bool = False
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -144,20 +159,25 @@ def openness_of(candidate: Candidate) -> Openness:
     return Openness(attributes, (), matrices and any(name[0] == "m" for name in candidate.inputs))
 
 
-def names_in_law(term: Term) -> str:
-    """The term's operations as words: `ReluOfConcat`."""
+def names_in_law(term: Term, depth: int = 9) -> str:
+    """The term's operations as words, down to a depth: `ReluOfConcat`."""
     if term.is_input:
         return "Operand"
     operation = OPERATIONS[term.operation]
     word = operation.word or operation.family.capitalize()
-    inner = list(dict.fromkeys(names_in_law(child) for child in term.children if not child.is_input))
-    return word + ("Of" + "And".join(inner) if inner else "")
+    inner = list(dict.fromkeys(names_in_law(child, depth - 1) for child in term.children if not child.is_input))
+    return word + ("Of" + "And".join(inner) if inner and depth > 1 else "")
+
+
+def _side_name(side: Sequence[Term], depth: int) -> str:
+    return "With".join(dict.fromkeys(names_in_law(term, depth) for term in side))
 
 
 def law_name(candidate: Candidate, taken: Mapping[str, Any]) -> str:
     """A name that says the law, with a number only when another rule has it already."""
-    left, right = (" ".join(dict.fromkeys(map(names_in_law, side))).replace(" ", "With") for side in (candidate.left, candidate.right))
-    name = f"{left}Is{right}"
+    depth = 9
+    while len(name := "Is".join(_side_name(side, depth) for side in (candidate.left, candidate.right))) > _LONGEST_NAME and depth > 1:
+        depth -= 1
     numbered = itertools.chain([name], (f"{name}{i}" for i in itertools.count(2)))
     return next(choice for choice in numbered if choice not in taken)
 
@@ -262,10 +282,37 @@ def rule_of(candidate: Candidate, name: str, openness: Openness) -> Discovered:
     lines += [f"def replacement({parameters}):", *(f"    {line}" for line in body(candidate.right, attributes, sizes))]
     space: dict[str, Any] = {"torch": torch, "F": F}
     exec(compile("\n".join(lines), f"<{name}>", "exec"), space)  # our own text, made from the vocabulary
-    examples = [torch.zeros(SORTS[i[0]].shape(WORLDS[0])) for i in candidate.inputs] + list(attributes.values())
-    paired = rule_from_pair(space["pattern"], space["replacement"], examples, name, _SOURCE)
-    text = _source_text(name, paired.signature(), candidate, openness, sizes)
+    pattern, replacement = space["pattern"], space["replacement"]
+    tensors = [torch.zeros(SORTS[i[0]].shape(WORLDS[0])) for i in candidate.inputs]
+    signature = rule_from_pair(pattern, replacement, tensors + list(attributes.values()), name, _SOURCE).signature()
+    if openness.agreeing:
+        fixed = dict(openness.fixed)
+        free = [attribute for attribute in attributes if attribute not in fixed]
+        values = ", ".join(f"{attribute}={fixed.get(attribute, attribute)}" for attribute in attributes)
+        code = f"def joint({', '.join([*candidate.inputs, *free])}):\n    return both([{', '.join(candidate.inputs)}], {values})"
+        space["both"] = lambda operands, **given: _stacked(pattern(*operands, **given), replacement(*operands, **given))
+        exec(compile(code, f"<{name}>", "exec"), space)
+        joint = rule_from_pair(space["joint"], space["joint"], tensors + [attributes[a] for a in free], name, _SOURCE).signature()
+        signature = _with_dims_of(signature, joint)
+    text = _source_text(name, signature, candidate, openness, sizes)
     return Discovered(name, rule_from_text(name, text), text, openness.conditions, _is_reversible(candidate, openness))
+
+
+def _stacked(left: Any, right: Any) -> Any:
+    """Each output of both sides in one tensor, which they fit only when their shapes are equal."""
+    pairs = zip(left, right, strict=True) if isinstance(left, tuple) else [(left, right)]
+    return tuple(torch.stack([a, b]) for a, b in pairs)
+
+
+def _with_dims_of(signature: Signature, joint: Signature) -> Signature:
+    """The signature with the other's shapes, where those are symbols as well."""
+    dims = {variable.name: variable.dims for variable in joint.tensors}
+    if any(
+        isinstance(theirs, int) > isinstance(own, int) for v in signature.tensors for own, theirs in zip(v.dims, dims[v.name], strict=True)
+    ):
+        return signature
+    variables = tuple(replace(v, dims=dims[v.name]) if isinstance(v, TensorVariable) else v for v in signature.variables)
+    return replace(signature, variables=variables)
 
 
 def _is_reversible(candidate: Candidate, openness: Openness) -> bool:

@@ -42,11 +42,14 @@ class Judgements:
         self._known: dict[str, Judgement] = {}
         self._file = None if file is None else sqlite3.connect(file, timeout=60.0)
         if self._file is not None:
-            self._file.executescript(
-                "PRAGMA journal_mode = WAL;"
-                "CREATE TABLE IF NOT EXISTS judged (text TEXT PRIMARY KEY, holds INTEGER, status TEXT, reason TEXT)"
-            )
-            rows = self._file.execute("SELECT text, holds, status, reason FROM judged")
+            try:
+                self._file.executescript(
+                    "PRAGMA journal_mode = WAL;"
+                    "CREATE TABLE IF NOT EXISTS judged (text TEXT PRIMARY KEY, holds INTEGER, status TEXT, reason TEXT)"
+                )
+                rows = list(self._file.execute("SELECT text, holds, status, reason FROM judged"))
+            except sqlite3.DatabaseError as error:
+                raise ValueError(f"{file}: must be a file that discovery wrote, got {error}") from error
             self._known = {text: Judgement(bool(holds), status, reason) for text, holds, status, reason in rows}
 
     def get(self, text: str) -> Judgement | None:
@@ -140,18 +143,29 @@ class Court:
 
 def _declared(candidate: Candidate, name: str, openness: Openness) -> _Attempts:
     """The candidate so written, declaring those changes in floating point for which it is refuted."""
-    try:
-        attempt = rule_of(candidate, name, openness)
-    except (RuleDefinitionError, ValueError, TypeError):
-        return None, NO_RULE  # it cannot be written so; a closer one may
+    attempt = _written(candidate, name, openness)
+    if attempt is None:
+        return None, NO_RULE
     judgement = yield attempt
+    if judgement.reason.startswith(("shape: ", "error: ")):
+        openness = replace(openness, agreeing=True)
+        attempt = _written(candidate, name, openness) or attempt
+        judgement = yield attempt
     if judgement.reason.startswith("error: ") and any(SORTS[name[0]].weight for name in candidate.inputs):
-        attempt = rule_of(candidate, name, replace(openness, filled=True))  # PyTorch refuses to convolve with nothing
+        attempt = _written(candidate, name, replace(openness, filled=True)) or attempt  # PyTorch refuses to convolve with nothing
         judgement = yield attempt
     while (change := _undeclared(attempt, judgement)) is not None:
         attempt = attempt.allowing(change)
         judgement = yield attempt
     return attempt, judgement
+
+
+def _written(candidate: Candidate, name: str, openness: Openness) -> Discovered | None:
+    """The candidate so written; None where it cannot be."""
+    try:
+        return rule_of(candidate, name, openness)
+    except (RuleDefinitionError, ValueError, TypeError):
+        return None  # it cannot be written so; a closer one may
 
 
 def _undeclared(attempt: Discovered, judgement: Judgement) -> Change | None:

@@ -73,13 +73,35 @@ class Shrinking:
     """What they derive together with what was set aside, or rejected."""
 
     def run(self) -> None:
-        """Both passes."""
+        """Both passes, then the merging laws."""
+        merging = [index for index, candidate in enumerate(self.candidates) if candidate.merges]
         self._known, self._shadow = Ends(self.candidates, self.rounds), Ends(self.candidates, self.rounds)
-        self._pass(list(range(len(self.candidates))), conditional=False)
+        self._pass([index for index, candidate in enumerate(self.candidates) if not candidate.merges], conditional=False)
         aside, self._aside = sorted(self._aside), []
         self._shadow = Ends(self.candidates, self.rounds)
         self._shadow.add(self.equations)
         self._pass(aside, conditional=True)
+        self._merge(merging)
+
+    def _merge(self, indices: Sequence[int]) -> None:
+        """Judge laws that merge two operations into one and split its result.
+
+        Other laws derive them, but only by joining what nothing joins; a rewrite from separate operations must be a law of its own.
+        """
+        covered: set[str] = set()
+        for start in range(0, len(indices), _BATCH):
+            self.pending = len(indices) - start
+            batch = [c for c in (self.candidates[i] for i in indices[start : start + _BATCH]) if str(c) not in covered]
+            names = {found.name: found for _, found, _ in self.kept}
+            for candidate, general in zip(batch, self.court.general(batch, names), strict=True):
+                found, judgement = general if general[1].holds else self.court.conditional([candidate], names)[0]
+                if found is None or not judgement.holds:
+                    self.rejected.append((candidate, judgement))
+                    continue
+                self.kept.append((candidate, found, judgement))
+                pairs = list(variants(candidate, found, self.bank))
+                covered |= {str(Candidate(*zip(*pairs[i : i + 2], strict=True))) for i in range(0, len(pairs), 2)}
+        self.pending = 0
 
     def _pass(self, remaining: list[int], *, conditional: bool) -> None:
         remaining = self._sifted(remaining, conditional=conditional)
@@ -154,6 +176,8 @@ class Shrinking:
         standing = dict(enumerate(self.kept))
         own = {index: [*candidate.equations, *variants(candidate, found, self.bank)] for index, (candidate, found, _) in standing.items()}
         for index in sorted(standing, key=lambda i: (len(self.kept[i][1].conditions) == 0, len(self.kept[i][0].inputs))):
+            if self.kept[index][0].merges:
+                continue
             others = [equation for i in standing if i != index for equation in own[i]]
             if all(derivable(equation, others, self.rounds) for equation in self.kept[index][0].equations):
                 del standing[index]

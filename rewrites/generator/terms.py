@@ -83,6 +83,20 @@ class TermBank:
             self._terms.append(found)
         return found
 
+    def read(self, text: str) -> Term:
+        """The term that prints so: `add(m0, relu(m1))`."""
+        name, bracket, rest = text.partition("(")
+        if not bracket:
+            return self.input(text)
+        parts, depth = [""], 0
+        for letter in rest[:-1]:
+            depth += (letter == "(") - (letter == ")")
+            if letter == "," and not depth:
+                parts.append("")
+            else:
+                parts[-1] += letter
+        return self.apply(name, *(self.read(part.strip()) for part in parts))
+
     def rename(self, term: Term, names: dict[str, str]) -> Term:
         """The term with its inputs renamed (names that are not given stay)."""
         return self.rebuild(term, lambda name: self.input(names.get(name, name)))

@@ -96,7 +96,7 @@ _OPERATIONS = (
     Operation("scale", (None,), kernels.scaled(7), "{factor} * {0}", attributes=(("factor", 7.0),), open=("factor",)),
     Operation("relu", (None,), lambda world, x: world.relu(x), "torch.relu({0})"),
     Operation("transpose", (2,), lambda world, x: x.mT, "{0}.mT"),
-    *(_concat(axis, rank, word) for axis, rank, word in _PLACES),
+    *(_concat(axis, rank, word) for axis, rank, word in (*_PLACES, (0, 1, "Vectors"))),
     *(_split(axis, rank, part, word) for axis, rank, word in _PLACES for part in (0, 1)),
     _convolution("conv_3", "Convolution", 3, 1),
     _convolution("conv_1", "PointConvolution", 1, 0),
@@ -117,10 +117,10 @@ _OPERATIONS = (
               weights=(0, 1), inputs=".S"),
     Operation("addchannel", (4, 1), kernels.add_channel, "{0} + {1}[:, None, None]", word="ChannelSum", activation=0),
     Operation("batchnorm", (4, 1, 1, 1, 1), kernels.batch_norm, "F.batch_norm({0}, {1}, {2}, {3}, {4}, False, 0.1, {eps})",
-              attributes=(("eps", 1e-5),), open=("eps",), word="BatchNorm", weights=(1, 2, 3, 4), activation=0, inputs=".erst"),
+              attributes=(("eps", 1e-5),), open=("eps",), word="BatchNorm", weights=(1, 2, 3, 4), activation=0, inputs=".ersz"),
     Operation("batchnorm_factor", (1, 1), kernels.norm_factor, "{0} * torch.rsqrt({1} + {eps})",
               attributes=(("eps", 1e-5),), open=("eps",), word="NormFactor", inputs="sr"),
-    Operation("batchnorm_shift", (1, 1, 1), kernels.norm_shift, "{0} - {1} * {2}", word="NormShift", inputs="te."),
+    Operation("batchnorm_shift", (1, 1, 1), kernels.norm_shift, "{0} - {1} * {2}", word="NormShift", inputs="ze."),
     Operation("sigmoid", (None,), kernels.named("sigmoid"), "torch.sigmoid({0})"),
     Operation("tanh", (None,), kernels.named("tanh"), "torch.tanh({0})"),
     Operation("exp", (None,), kernels.named("exp"), "torch.exp({0})"),
@@ -163,11 +163,11 @@ _SORTS = (
     Source("v", lambda world: (world.channels, world.channels, 1, 1), weight=True),
     Source("g", lambda world: (world.channels, world.channels // 2, 3, 3), weight=True),
     Source("d", lambda world: (world.channels, 1, 3, 3), weight=True),
-    *(Source(sort, lambda world: (world.channels,), weight=True) for sort in "serbt"),
+    *(Source(sort, lambda world: (world.channels,), weight=True) for sort in "serbz"),
 )
 SORTS: dict[str, Source] = {sort.name: sort for sort in _SORTS}
 """Every sort of input: matrices `m`, images `x`, kernels `w` (3x3), `v` (1x1), `g` (two groups), `d` (one channel each), channel
-vectors `s` (factors), `e` (means), `r` (variances), `b` and `t` (shifts)."""
+vectors `s` (factors), `e` (means), `r` (variances), `b` and `z` (shifts)."""
 
 
 def sources(activations: int = 4, weights: int = 2, sorts: Iterable[str] = "mxwvg") -> list[Source]:
@@ -193,4 +193,4 @@ def sorts_for(operations: Sequence[Operation]) -> str:
         found += "d"
     if names & {"norm", "scalerows", "addchannel", "batchnorm"}:
         found += "s"
-    return found + ("ert" if "batchnorm" in names else "") + ("b" if names & {"biased_3", "biased_1"} else "")
+    return found + ("erz" if "batchnorm" in names else "") + ("b" if names & {"biased_3", "biased_1"} else "")

@@ -96,22 +96,9 @@ def test_every_term_is_equal_to_a_representative() -> None:
 
 def read(text: str) -> Term:
     """The term that prints so."""
-    bank = TermBank()
-
-    def parsed(text: str) -> Term:
-        name, bracket, rest = text.partition("(")
-        if not bracket:
-            return bank.input(text)
-        parts, depth = [""], 0
-        for letter in rest[:-1]:
-            depth += (letter == "(") - (letter == ")")
-            if letter == "," and not depth:
-                parts.append("")
-            else:
-                parts[-1] += letter
-        return bank.apply(name, *(parsed(part.strip()) for part in parts))
-
-    return parsed(text)
+    term = TermBank().read(text)
+    assert str(term) == text
+    return term
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
@@ -239,8 +226,8 @@ def test_relu_after_a_maximum_is_not_lost() -> None:
 
 
 def test_the_pieces_of_the_residual_fusion_are_equal_in_every_world() -> None:
-    fold = "addchannel(conv_3(x0, scalerows(w0, batchnorm_factor(s0, r0))), batchnorm_shift(t0, e0, batchnorm_factor(s0, r0)))"
-    assert equal_values(read("batchnorm(conv_3(x0, w0), e0, r0, s0, t0)"), read(fold))
+    fold = "addchannel(conv_3(x0, scalerows(w0, batchnorm_factor(s0, r0))), batchnorm_shift(z0, e0, batchnorm_factor(s0, r0)))"
+    assert equal_values(read("batchnorm(conv_3(x0, w0), e0, r0, s0, z0)"), read(fold))
     assert equal_values(read("conv_1(x0, v0)"), read("conv_3(x0, enlarge(v0))"))
     assert equal_values(read("add(conv_3(x0, w0), x0)"), read("conv_3(x0, add(w0, centre(w0)))"))
     assert equal_values(read("conv_3(x0, mean(w0))"), read("average_pool(x0)"))
@@ -270,3 +257,12 @@ def test_a_run_keeps_the_laws_counts_the_rest_and_resumes(tmp_path: Path) -> Non
 def test_an_unknown_operator_is_named() -> None:
     with pytest.raises(ValueError, match=r"operators: must be among .*, got convolve"):
         chosen(["convolve"])
+
+
+def test_operations_side_by_side_are_merged_by_a_law_of_their_own() -> None:
+    findings = Discovery(chosen(["relu", "concat", "split"]), sources(2, 0, "m"), judge, 3).run()
+    merging = {str(c): found.name for c, (found, _) in zip(findings.candidates, findings.kept, strict=True) if c.merges}
+    whole = "relu(concat_0_2(m0, m1))"
+    assert f"relu(m0), relu(m1)  =  split_0_2_first({whole}), split_0_2_second({whole})" in merging
+    assert len(merging) == 2
+    assert findings.raw == findings.derived + len(findings.kept) + findings.superseded + sum(findings.wrong.values())

@@ -1,0 +1,209 @@
+"""What discovered rules save in models: `python -m benchmarks.discovery_gains [--state FILE] [--write]`.
+
+Rules are discovered over the default operators, over those of the residual fusion, over convolutions with bias, and over the gates of
+recurrent cells. For each model: which rules lower its cost (roofline, one kernel for each operator) when the search may use that rule alone, which
+of them TASO's collection does not derive, and what all together do. Every rule is used under a certificate for exactly its content.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from benchmarks.discovery import RESIDUAL, run
+from benchmarks.tables import certification, machine, table, write
+from benchmarks.taso_terms import equations, reached
+from examples.models.convolutional import Fire, NasNetCell, inception_a, inception_b
+from examples.models.residual import TwoBranchBlock, randomise_statistics
+from examples.models.sequence import NasRNN
+from graphs.capture import capture
+from graphs.graph import Graph
+from rewright.ranking import Gain, gains, together
+from rewrites.rule import Rule
+
+VOCABULARIES: tuple[tuple[Sequence[str] | None, int], ...] = (
+    (None, 3),
+    (RESIDUAL, 4),
+    (("biased", "conv", "add", "scale", "relu", "max", "concat"), 3),
+    (("matmul", "add", "mul", "relu", "sigmoid", "tanh", "concat", "split", "scale", "identity"), 3),
+)
+"""The families of each discovery, and the operations on a side at most."""
+
+
+class Transition(nn.Module):
+    """DenseNet's transition: batch norm, relu, a 1x1 convolution, 2x2 average pooling; Huang et al. 2017, table 1.
+
+    x: [n, c, h, w]   ->   [n, c/2, h/2, w/2]
+    """
+
+    def __init__(self, channels: int = 256) -> None:
+        super().__init__()
+        self.norm, self.convolution = nn.BatchNorm2d(channels), nn.Conv2d(channels, channels // 2, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.avg_pool2d(self.convolution(torch.relu(self.norm(x))), 2)
+
+
+class ScaledResidual(nn.Module):
+    """EDSR's block: two convolutions whose result is scaled by 0.1 and added to the input; Lim et al. 2017, figure 2.
+
+    x: [n, c, h, w]   ->   [n, c, h, w]
+    """
+
+    def __init__(self, channels: int = 64) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(channels, channels, 3, 1, 1), nn.Conv2d(channels, channels, 3, 1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.second(torch.relu(self.first(x)))
+        return x + 0.1 * y
+
+
+class ConvolutionalResidual(nn.Module):
+    """One linear convolution added to its input, as RepVGG's identity branch after folding; Ding et al. 2021, figure 2.
+
+    x: [n, c, h, w]   ->   [n, c, h, w]
+    """
+
+    def __init__(self, channels: int = 64) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.convolution(x) + x)
+
+
+class Stage(nn.Module):
+    """VGG's stage: a convolution, relu, 2x2 max pooling; Simonyan and Zisserman 2015, table 1.
+
+    x: [n, c, h, w]   ->   [n, c, h/2, w/2]
+    """
+
+    def __init__(self, channels: int = 64) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(channels, channels, 3, 1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.max_pool2d(torch.relu(self.convolution(x)), 2)
+
+
+class LstmCell(nn.Module):
+    """One step of an LSTM, each gate by its own products; Hochreiter and Schmidhuber 1997.
+
+    x, h, c: [n, width]   ->   [n, width], [n, width]
+    """
+
+    def __init__(self, width: int = 512) -> None:
+        super().__init__()
+        self.of_x = nn.ParameterList([nn.Parameter(torch.randn(width, width) * width**-0.5) for _ in range(4)])
+        self.of_h = nn.ParameterList([nn.Parameter(torch.randn(width, width) * width**-0.5) for _ in range(4)])
+
+    def forward(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        i, f, g, o = (x @ a + h @ b for a, b in zip(self.of_x, self.of_h, strict=True))
+        kept = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(kept), kept
+
+
+class ResidualAdapter(nn.Module):
+    """A linear map added to its input, and its scaled product with a transposed matrix.
+
+    x: [n, width]   y: [m, width]   ->   [n, m]
+    """
+
+    def __init__(self, width: int = 512) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(width, width) * width**-0.5)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return width_scale(x @ self.weight + x) @ width_scale(y @ self.weight).T
+
+
+def width_scale(x: Tensor) -> Tensor:
+    """Each factor of a product scaled by the fourth root of its width, as attention in half precision has it."""
+    return x * x.shape[-1] ** -0.25
+
+
+def _of(module: nn.Module, *inputs: Tensor) -> Graph:
+    return capture(randomise_statistics(module.eval()), inputs)
+
+
+MODELS: dict[str, Callable[[], Graph]] = {
+    "two-branch residual block": lambda: _of(TwoBranchBlock(), torch.randn(32, 64, 56, 56)),
+    "DenseNet transition": lambda: _of(Transition(), torch.randn(8, 256, 56, 56)),
+    "EDSR block": lambda: _of(ScaledResidual(), torch.randn(4, 64, 96, 96)),
+    "RepVGG identity branch": lambda: _of(ConvolutionalResidual(), torch.randn(32, 64, 56, 56)),
+    "VGG stage": lambda: _of(Stage(), torch.randn(8, 64, 112, 112)),
+    "SqueezeNet fire and pool": lambda: _of(nn.Sequential(Fire(96, 16, 64), nn.MaxPool2d(3, 2)), torch.randn(8, 96, 55, 55)),
+    "Inception-v3 block A": lambda: _of(inception_a(192, 32), torch.randn(4, 192, 35, 35)),
+    "Inception-v3 block B": lambda: _of(inception_b(288), torch.randn(4, 288, 35, 35)),
+    "NasNet-A cell": lambda: _of(NasNetCell(96, 96, 44), torch.randn(4, 96, 32, 32), torch.randn(4, 96, 32, 32)),
+    "LSTM cell": lambda: _of(LstmCell(), *(torch.randn(64, 512) for _ in range(3))),
+    "residual adapter": lambda: _of(ResidualAdapter(), torch.randn(256, 512), torch.randn(256, 512)),
+    "NasRNN": lambda: _of(NasRNN(steps=1), torch.randn(1, 1, 512), torch.randn(1, 512)),
+}
+
+
+def discovered(jobs: int, state: Path | None) -> tuple[list[type[Rule]], set[str], str]:
+    """The rules of every vocabulary, the names of those that TASO's collection derives, and what each discovery took."""
+    rules: dict[str, type[Rule]] = {}
+    derived: set[str] = set()
+    lines = []
+    basis = [equation for found in equations().values() for equation in found]
+    for families, most in VOCABULARIES:
+        findings, seconds = run(families, most, jobs, state)
+        lines.append(f"- {', '.join(families) if families else 'the default'}, {most} a side: {len(findings.kept)} kept; {seconds}")
+        for (found, _), candidate in zip(findings.kept, findings.candidates, strict=True):
+            rules.setdefault(found.name, found.rule)
+            if all(reached(equation, basis) for equation in candidate.equations):
+                derived.add(found.name)
+    return list(rules.values()), derived, "\n".join(lines)
+
+
+def _row(gain: Gain, derived: set[str]) -> list[object]:
+    name = gain.rule.__name__
+    times = f"{gain.before.time * 1e6:.1f} → {gain.after.time * 1e6:.1f}"
+    flops = f"{gain.before.flops / 1e9:.2f} → {gain.after.flops / 1e9:.2f}"
+    kernels = f"{gain.before.kernels} → {gain.after.kernels}"
+    in_taso = "derived" if name.removesuffix("Reversed") in derived else "no"
+    return [name, gain.model, f"{100 * gain.share:.1f} %", times, flops, kernels, gain.applications, in_taso]
+
+
+def main() -> None:
+    """Discover, search each model, print the tables, and keep them when asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--state", type=Path, default=None, help="keep judgements here; a run with the same file goes on")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rules, derived, lines = discovered(options.jobs, options.state)
+    certified = certification()
+    found: list[Gain] = []
+    rows = []
+    for name, build in MODELS.items():
+        torch.manual_seed(0)
+        graph = build()
+        found += gains(rules, name, graph, certified)
+        all_of_them = together(rules, name, graph, certified)
+        used = ", ".join(f"{rule} {count}" for rule, count in all_of_them.applications.most_common())
+        times = f"{all_of_them.before.time * 1e6:.1f} → {all_of_them.after.time * 1e6:.1f}"
+        rows.append([name, times, f"{all_of_them.before.kernels} → {all_of_them.after.kernels}", used])
+    found.sort(key=lambda gain: -gain.share)
+    new = {gain.rule.__name__.removesuffix("Reversed") for gain in found} - derived
+    heads = ["rule", "model", "gain", "µs", "GFLOP", "kernels", "times applied", "in TASO"]
+    parts = [lines, f"Rules that lower a model's cost by themselves and that TASO's collection does not derive: {len(new)}."]
+    parts += [table(heads, [_row(gain, derived) for gain in found]), "With all discovered rules, search as in `rewright optimize`:"]
+    parts.append(table(["model", "µs", "kernels", "rules"], rows))
+    text = "\n\n".join(parts)
+    print(machine(), text, sep="\n")
+    if options.write:
+        write("discovery_gains.md", "What discovered rules save", f"{__doc__}\n{text}")
+
+
+if __name__ == "__main__":
+    main()
