@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, checker, external_data_helper, inliner
 
 from graphs.onnx.errors import OnnxError, shortened
@@ -29,7 +29,8 @@ def open_model(path: str | PathLike[str]) -> onnx.ModelProto:
     if not place.is_file():
         raise OnnxError(f"{place}: no such file")
     try:
-        model = onnx.ModelProto.FromString(place.read_bytes())
+        model = onnx.ModelProto()
+        model.ParseFromString(place.read_bytes())
     except (DecodeError, RuntimeError, ValueError) as error:
         raise OnnxError(f"{place}: no ONNX model: the file is cut short, or something else") from error
     except OSError as error:
@@ -95,7 +96,7 @@ def check(model: onnx.ModelProto) -> None:
     opsets = {opset.domain if opset.domain != "ai.onnx" else "": opset.version for opset in model.opset_import}
     newest = onnx.defs.onnx_opset_version()
     version = opsets.get("", 0 if not opsets else None)
-    if version is not None and not OLDEST <= version <= newest:
+    if version is not None and (version > newest or (version < OLDEST and _changed_since(model, version))):
         raise OnnxError(f"opset must be between {OLDEST} and {newest}, got {version}")
     for tensor in all_tensors(model):
         _check_tensor(tensor)
@@ -115,6 +116,24 @@ def check(model: onnx.ModelProto) -> None:
         _check_sizes(info)
     if not model.graph.output:
         raise OnnxError("the graph has no outputs")
+
+
+def _changed_since(model: onnx.ModelProto, version: int) -> bool:
+    """An operator of the model meant something else, or nothing, before the oldest opset that is read."""
+    if version < 1:
+        return True
+    for graph in all_graphs(model.graph):
+        for node in graph.node:
+            if node.domain in ("", "ai.onnx"):
+                try:
+                    if (
+                        onnx.defs.get_schema(node.op_type, version).since_version
+                        != onnx.defs.get_schema(node.op_type, OLDEST).since_version
+                    ):
+                        return True
+                except onnx.defs.SchemaError:
+                    return True
+    return False
 
 
 def _check_tensor(tensor: TensorProto) -> None:

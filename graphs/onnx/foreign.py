@@ -9,8 +9,8 @@ import numpy
 import onnx
 from onnx import defs, numpy_helper, shape_inference
 
+from graphs.onnx.bounds import at_least
 from graphs.onnx.errors import OnnxError, shortened
-from graphs.onnx.known import at_least
 from graphs.onnx.subgraphs import all_nodes, captured_names
 from graphs.onnx.types import ELEMENT_TYPES, type_of
 from operators.arrays import to_numpy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,8 +9,9 @@ import numpy
 import onnx
 from onnx import helper
 
+from graphs.onnx.bounds import at_least, at_most, is_positive
 from graphs.onnx.types import dtype_of
-from operators.expressions import Atom, Dim, Expression, Extreme, Quotient, Symbol, equal, floor_divide, larger, plain, remainder, smaller
+from operators.expressions import Dim, Expression, equal, floor_divide, plain, remainder
 
 Rule = Callable[[onnx.NodeProto, int, Sequence[Any]], list[Any]]
 
@@ -183,19 +183,15 @@ def _pointwise(function: Callable[..., Any], numbers: Callable[..., Any]) -> Rul
 
 def _operand(entry: Any, inputs: Sequence[Any]) -> Any:
     """The elements of an operand; a small tensor of floats counts beside one that is a function of sizes."""
-    if (
-        entry is not None
-        and entry.sizes is None
-        and entry.tensor is not None
-        and any(one is not None and one.sizes is not None for one in inputs)
-    ):
-        if (
-            not isinstance(entry.tensor, numpy.ndarray)
-            and entry.tensor.numel() <= 16
-            and str(entry.tensor.dtype) in ("torch.float32", "torch.float64")
-        ):
-            return entry.tensor.numpy()
+    beside = any(one is not None and one.sizes is not None for one in inputs)
+    if entry is not None and entry.sizes is None and beside and _is_few_floats(entry.tensor):
+        return entry.tensor.numpy()
     return _elements(entry)
+
+
+def _is_few_floats(tensor: Any) -> bool:
+    few = tensor is not None and not isinstance(tensor, numpy.ndarray) and tensor.numel() <= 16
+    return few and str(tensor.dtype) in ("torch.float32", "torch.float64")
 
 
 def _plain(element: Any) -> Any:
@@ -213,51 +209,6 @@ def _divide_numbers(a: Any, b: Any) -> Any:
         raise NotKnown
     quotient = numpy.abs(a) // numpy.abs(b)
     return (numpy.sign(a) * numpy.sign(b) * quotient).astype(a.dtype)
-
-
-def least(dim: Dim) -> int | None:
-    """A number that the dim is never below, sizes being at least 0; None when none is known."""
-    if isinstance(dim, int):
-        return dim
-    total = 0
-    for monomial, coefficient in dim.terms.items():
-        bounds = [_least_of_atom(atom) for atom in monomial]
-        if coefficient < 0 and monomial:
-            return None
-        if len(bounds) == 1 and bounds[0] is not None:
-            total += coefficient * bounds[0]
-        elif any(bound is None or bound < 0 for bound in bounds):
-            return None
-        else:
-            total += coefficient * math.prod(bound for bound in bounds if bound is not None)
-    return total
-
-
-def _least_of_atom(atom: Atom) -> int | None:
-    if isinstance(atom, Symbol):
-        return 0
-    if isinstance(atom, Quotient):
-        below, divisor = least(atom.numerator), atom.denominator.collapse()
-        return below // divisor if below is not None and isinstance(divisor, int) and divisor > 0 else None
-    assert isinstance(atom, Extreme)
-    bounds = [bound for bound in (least(atom.left), least(atom.right)) if bound is not None]
-    return max(bounds, default=None) if atom.name == "max" else min(bounds) if len(bounds) == 2 else None
-
-
-def is_positive(dim: Dim) -> bool:
-    """The dim is known to be at least 0, sizes being so."""
-    below = least(dim)
-    return below is not None and below >= 0
-
-
-def at_most(left: Dim, right: Dim) -> Dim:
-    """The smaller of two dims; one of them, where it is known which."""
-    return left if is_positive(right - left) else right if is_positive(left - right) else smaller(left, right)
-
-
-def at_least(left: Dim, right: Dim) -> Dim:
-    """The larger of two dims; one of them, where it is known which."""
-    return left if is_positive(left - right) else right if is_positive(right - left) else larger(left, right)
 
 
 def _divide_sizes(a: Dim, b: Dim) -> Dim:

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from graphs.graph import Graph, GraphError, Value
 from graphs.interface import Interface, Position
 from graphs.onnx.errors import OnnxError, shortened
-from graphs.onnx.foreign import foreign_types, make_foreign
+from graphs.onnx.foreign import foreign_constant, foreign_types, make_foreign
 from graphs.onnx.inference import inferred
 from graphs.onnx.known import KNOWN, NotKnown
 from graphs.onnx.origin import NODE_KEY, Origin, mark_group
@@ -24,7 +24,6 @@ from graphs.onnx.subgraphs import captured_names
 from graphs.onnx.types import DTYPES, clean, dense, dtype_of, size_symbol, tensor_of, type_of
 from graphs.trace import TraceError, as_value
 from operators.casts import Identity
-from operators.constants import Full
 from operators.expressions import Dim, Expression, Symbol
 from operators.foreign import UNTYPED
 from operators.joining import Stack
@@ -38,7 +37,7 @@ from operators.operator import (
     collecting_obligations,
     collecting_units,
 )
-from operators.sources import Constant, Scalar
+from operators.sources import Constant, Full, Scalar
 
 MOST_KNOWN = 1 << 12
 """The most elements of a tensor of sizes that are followed one by one."""
@@ -164,7 +163,8 @@ class Reader:
         if entry.value is None:
             if entry.tensor is not None:
                 if isinstance(entry.tensor, numpy.ndarray):
-                    raise Unsupported(f"{shortened(name)}: torch has no tensors of {entry.type.dtype}")
+                    entry.value = self.graph.add(foreign_constant(entry.tensor, entry.type, self.opsets))
+                    return entry.value
                 free = name
                 while free in self.graph.constants and self.graph.constants[free] is not entry.tensor:
                     free += "_"
@@ -200,7 +200,7 @@ class Reader:
         if self.is_known(-1, proto):
             return
         for name, value in zip(proto.output, self.defined(proto), strict=False):
-            if name:
+            if name and value is not None:
                 self.entries[name] = Entry(self.graph.type(value), value)
 
     def node(self, number: int, proto: onnx.NodeProto) -> None:
@@ -249,7 +249,7 @@ class Reader:
             return None
         return dtype_of(info.tensor_type.elem_type)
 
-    def defined(self, proto: onnx.NodeProto) -> list[Value]:
+    def defined(self, proto: onnx.NodeProto) -> list[Value | None]:
         """The outputs of a node by our own operators.
 
         Raises: Unsupported, TraceError, ShapeError where they do not cover it.
@@ -267,7 +267,7 @@ class Reader:
         for name, value in zip(proto.output, values, strict=False):
             if value is not None and name:
                 self.agree(name, self.graph.type(value))
-        return [value for value in values if value is not None]
+        return values
 
     def agree(self, name: str, kind: TensorType) -> None:
         """Our type of a value is the one that ONNX infers, as far as that goes."""
@@ -284,7 +284,7 @@ class Reader:
             if not same:
                 raise Unsupported(f"{name}: would be {kind}, and ONNX has it of sizes {known}")
 
-    def foreign(self, number: int, proto: onnx.NodeProto) -> list[Value]:
+    def foreign(self, number: int, proto: onnx.NodeProto) -> list[Value | None]:
         """The outputs of a node that is kept word for word."""
         names = [*proto.input, *captured_names(proto)]
         try:
@@ -293,22 +293,21 @@ class Reader:
             raise OnnxError(f"{self.where(number)}: {reason}") from reason
         types = foreign_types(self, proto)
         node = self.graph.add(make_foreign(proto, self.opsets, types), *operands)
-        return [Value(node.node, output) for output in range(len(types))]
+        values: list[Value | None] = [Value(node.node, output) for output in range(len(types))]
+        return values
 
-    def enter(self, number: int, proto: onnx.NodeProto, mark: int, values: Sequence[Value]) -> None:
-        own = []
+    def enter(self, number: int, proto: onnx.NodeProto, mark: int, values: Sequence[Value | None]) -> None:
+        own: list[tuple[str, Value]] = []
         for name, value in zip(proto.output, values, strict=False):
-            if not name:
+            if not name or value is None:
                 continue
-            if (
-                value.node < mark
-                or NODE_KEY in self.graph.network.nodes[value.node]
-                or isinstance(self.graph.operator(value.node), Constant)
-            ):
+            marked = NODE_KEY in self.graph.network.nodes[value.node]
+            if value.node < mark or marked or isinstance(self.graph.operator(value.node), Constant):
                 value = self.graph.add(Identity(), value)
             own.append((name, value))
             self.entries[name] = Entry(self.graph.type(value), value)
-        missing = [name for name in proto.output[len(values) :] if name]
+        found = {name for name, _ in own}
+        missing = [name for name in proto.output if name and name not in found]
         if missing:
             raise OnnxError(f"{self.where(number)}: has no output {shortened(missing[0])!r}")
         self.group(number, mark, [*proto.input, *captured_names(proto)], own)

@@ -12,8 +12,9 @@ from onnx import helper, numpy_helper
 from graphs.graph import Graph, Value
 from graphs.onnx.errors import OnnxError
 from graphs.onnx.files import _order
-from graphs.onnx.origin import NODE_KEY, Group, Held, Inside, Number, Operand, Origin, origin_of
+from graphs.onnx.origin import Group, Origin, origin_of
 from graphs.onnx.subgraphs import all_nodes, captured_names, rename_captured
+from graphs.onnx.surviving import surviving_groups
 from graphs.onnx.types import proto_of, value_info
 from graphs.onnx.writing.registry import Spelling, spelled
 from operators.expressions import Dim, Expression
@@ -56,7 +57,8 @@ class Writer:
 
         Raises: OnnxError for an operator that ONNX has no word for.
         """
-        self._survivors()
+        self.surviving, self.members = surviving_groups(self.graph, self.origin)
+        self.number_of = {node: number for number, nodes in self.members.items() for node in nodes}
         self._claim()
         outputs = self._outputs()
         graph = self._graph(outputs)
@@ -84,62 +86,6 @@ class Writer:
         self.taken.add(result)
         return result
 
-    def _survivors(self) -> None:
-        """Which nodes of the original model can stand as they are, and what they read under each name."""
-        if self.origin is None:
-            return
-        found: dict[int, dict[int, list[int]]] = {}
-        for node, data in self.graph.network.nodes(data=True):
-            if NODE_KEY in data:
-                number, slot = data[NODE_KEY]
-                found.setdefault(number, {}).setdefault(slot, []).append(node)
-        for number, slots in found.items():
-            group = self.origin.groups.get(number)
-            reads = None if group is None else self._reads(group, slots)
-            if reads is not None:
-                self.surviving[number] = reads
-                self.members[number] = [slots[slot][0] for slot in range(len(slots))]
-                self.number_of.update(dict.fromkeys(self.members[number], number))
-
-    def _reads(self, group: Group, slots: dict[int, list[int]]) -> dict[str, Value] | None:
-        """What the group's nodes read under each name of the original; None when they are no longer as they were."""
-        if len(slots) != len(group.operands) or any(len(nodes) != 1 for nodes in slots.values()):
-            return None
-        place = {slot: nodes[0] for slot, nodes in slots.items()}
-        reads: dict[str, Value] = {}
-        for slot, wanted in enumerate(group.operands):
-            operands = self.graph.operands(place[slot])
-            if len(operands) != len(wanted):
-                return None
-            for operand, described in zip(operands, wanted, strict=True):
-                if not self._is_as_described(operand, described, place, reads):
-                    return None
-        returned = {(inside.slot, inside.output) for _, inside in group.outputs}
-        own = set(place.values())
-        for slot, node in place.items():
-            for user, output, _ in self.graph.users(node):
-                if user not in own and (slot, output) not in returned:
-                    return None
-            if any(value.node == node and (slot, value.output) not in returned for value in self.graph.outputs):
-                return None
-        return reads
-
-    def _is_as_described(self, operand: Value | None, described: Operand, place: dict[int, int], reads: dict[str, Value]) -> bool:
-        if operand is None or described is None:
-            return operand is None and described is None
-        operator = self.graph.operator(operand.node)
-        if isinstance(described, Inside):
-            return operand == Value(place[described.slot], described.output)
-        if isinstance(described, Number):
-            return (
-                isinstance(operator, Scalar)
-                and type(operator.value) is type(described.value)
-                and repr(operator.value) == repr(described.value)
-            )
-        if isinstance(described, Held):
-            return isinstance(operator, Constant) and self.graph.constants[operator.name] is described.tensor
-        return reads.setdefault(described.name, operand) == operand
-
     def _claim(self) -> None:
         """Decide the name of every value that has one in the original model."""
         for node in self.graph.inputs:
@@ -149,7 +95,7 @@ class Writer:
                 self._name(Value(node), data["operator"].name)
         if self.origin is None or self.original is None:
             return
-        finals = {name: value for name, value in zip(self._output_names(), self.graph.outputs, strict=True)}
+        finals = dict(zip(self._output_names(), self.graph.outputs, strict=True))
         for number in self.surviving:
             for name, inside in self.origin.groups[number].outputs:
                 value = Value(self.members[number][inside.slot], inside.output)
@@ -300,7 +246,7 @@ class Writer:
         assert self.original is not None
         assert self.origin is not None
         known = next((one for one in self.original.initializer if one.name == name), None)
-        tensor = self.origin.bound.get(name, self.origin.tensors.get(name))
+        tensor: Any = self.origin.bound.get(name, self.origin.tensors.get(name))
         self.initialisers.setdefault(name, known if known is not None else proto_of(name, tensor))
 
     def _hidden(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Control flow that is decided while reading: the branch of an If whose condition is known, the rounds of a Scan or Loop of known length."""
+"""Control flow decided while reading: the branch of an If whose condition is known, the rounds of a Scan or Loop of known length."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _goes_on(body: onnx.GraphProto) -> bool:
                 name = node.input[0]
             elif node.op_type == "Constant":
                 return bool(onnx.numpy_helper.to_array(onnx.helper.get_attribute_value(node.attribute[0])).all())
-    return name == given
+    return bool(name == given)
 
 
 def _rounds(size: Any) -> int:

@@ -14,7 +14,7 @@ from operators.operator import Unsupported
 
 def paddings(
     node: Node, sizes: Sequence[Dim], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
-) -> tuple[list[Dim], list[Dim]]:
+) -> tuple[list[Any], list[Any]]:
     """The padding before and after each axis of positions."""
     axes = len(kernel)
     way = node.attribute("auto_pad", "NOTSET")
@@ -23,8 +23,8 @@ def paddings(
         return pads[:axes], pads[axes:]
     if way == "VALID":
         return [0] * axes, [0] * axes
-    before: list[Dim] = []
-    after: list[Dim] = []
+    before: list[Any] = []
+    after: list[Any] = []
     for size, k, s, d in zip(sizes, kernel, stride, dilation, strict=True):
         whole = d * (k - 1) + 1
         if s == 1:
@@ -39,7 +39,7 @@ def paddings(
     return before, after
 
 
-def padded(x: Any, before: Sequence[Dim], after: Sequence[Dim], value: float = 0.0) -> Any:
+def padded(x: Any, before: Sequence[Any], after: Sequence[Any], value: float = 0.0) -> Any:
     """x with its last axes enlarged."""
     if not any(isinstance(amount, Expression) or amount for amount in (*before, *after)):
         return x

@@ -73,7 +73,10 @@ def _read_all(
         for name in inner.output:
             names[name] = prefix + name
         reader.inner(one)
-    return tuple(Proxy(reader.graph, reader.value(names.get(name, name))) for name in outputs)
+    return tuple(
+        None if name not in names and name not in reader.entries else Proxy(reader.graph, reader.value(names.get(name, name)))
+        for name in outputs
+    )
 
 
 def _fill(target: onnx.NodeProto, source: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> None:
@@ -99,7 +102,7 @@ def body_of(node: Node) -> onnx.FunctionProto | None:
     domain = "" if proto.domain == "ai.onnx" else proto.domain
     version = node.reader.opsets.get(domain, 1)
     try:
-        schema = defs.get_schema(proto.op_type, version, domain)
+        schema: Any = defs.get_schema(proto.op_type, version, domain)
     except defs.SchemaError:
         return None
     content: bytes | None = None

@@ -99,12 +99,12 @@ def _sizes(node: Node, places: Sequence[int], factors: list[float] | None) -> tu
             one = (min if policy == "not_larger" else max)(ratios.values())
             ratios = dict.fromkeys(places, one)
             for axis in places:
-                out[axis] = int(math.floor(one * int(shape[axis]) + 0.5))
+                out[axis] = math.floor(one * int(shape[axis]) + 0.5)
         return out, ratios
     for axis, factor in zip(places, factors, strict=True):
         size = shape[axis]
         if isinstance(size, int):
-            out[axis] = int(math.floor(size * factor))
+            out[axis] = math.floor(size * factor)
         elif float(factor).is_integer():
             out[axis] = size * int(factor)
         else:

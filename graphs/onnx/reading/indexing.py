@@ -41,7 +41,7 @@ def _indexed(node: Node, x: Any, axis: int, positions: Any) -> Any:
 def gather_elements(node: Node) -> Any:
     x, positions = node.inputs()
     axis = canonical_axis(node.attribute("axis", 0), x.ndim)
-    size = node.type(0).shape[axis]
+    size: Any = node.type(0).shape[axis]
     positions = positions if positions.type.dtype == "int64" else positions.to(torch.int64)
     if node.tensor(1) is None or bool((node.tensor(1) < 0).any()):
         positions = torch.where(torch.lt(positions, 0), torch.add(positions, size), positions)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from graphs.onnx.known import at_least, at_most, is_positive
+from graphs.onnx.bounds import at_least, at_most, is_positive
 from graphs.onnx.reading.registry import Node, reads
 from operators.constants import Arange, Eye
 from operators.expressions import Dim, Expression, divide_exactly, product
@@ -92,7 +92,7 @@ def split(node: Node) -> Any:
     x, axis, count = node[0], node.attribute("axis", 0), len(node.proto.output)
     size = node.type(0).shape[axis]
     if node.opset >= 13:
-        sizes = node.sizes(1) if node.has(1) else None
+        sizes: Any = node.sizes(1) if node.has(1) else None
     else:
         given = node.attribute("split")
         sizes = None if given is None else tuple(given)
@@ -113,6 +113,8 @@ def split(node: Node) -> Any:
 def slice_(node: Node) -> Any:
     """Ends are clamped; negative ones count from the end; a negative step goes backwards."""
     x = node[0]
+    axes: Any
+    steps: Any
     if node.opset < 10:
         starts, ends = node.attribute("starts"), node.attribute("ends")
         axes, steps = node.attribute("axes", list(range(len(starts)))), [1] * len(starts)
@@ -126,16 +128,15 @@ def slice_(node: Node) -> Any:
     return x
 
 
-def _sliced(node: Node, x: Any, axis: int, start: Dim, end: Dim, step: int) -> Any:
+def _sliced(node: Node, x: Any, axis: int, start: Any, end: Any, step: int) -> Any:
     size = x.type.shape[axis]
     if step < 0:
         if not all(isinstance(value, int) for value in (size, start, end)):
             raise Unsupported("Slice: a negative step needs sizes that are numbers")
         picked = range(size)[slice(start, end if end >= -size else None, step)]
-        first, count = (picked[0], len(picked)) if len(picked) else (0, 0)
-        last = picked[-1] if count else 0
-        part = node.apply(Slice(axis, last, first + 1 if count else 0, -step), x)
-        return part.flip((axis,)) if count else part
+        if not len(picked):
+            return node.apply(Slice(axis, 0, 0), x)
+        return node.apply(Slice(axis, picked[-1], picked[0] + 1, -step), x).flip((axis,))
     first, last = _clamped(start, size), _clamped(end, size)
     last = at_least(first, last)
     if is_known_equal(first, 0) and is_known_equal(last, size) and step == 1:
@@ -205,7 +206,7 @@ def pad(node: Node) -> Any:
     first = next((axis for axis in range(rank) if not (_is_zero(before[axis]) and _is_zero(after[axis]))), rank)
     if first == rank:
         return x
-    sides = [amount for axis in reversed(range(first, rank)) for amount in (before[axis], after[axis])]
+    sides: list[Any] = [amount for axis in reversed(range(first, rank)) for amount in (before[axis], after[axis])]
     if mode == "constant":
         if hasattr(value, "shape"):
             value = value.reshape(())
@@ -217,7 +218,7 @@ def _is_zero(amount: Dim) -> bool:
     return isinstance(amount, int) and amount == 0
 
 
-def _mirrored(x: Any, sides: list[Dim], mode: str) -> Any:
+def _mirrored(x: Any, sides: list[Any], mode: str) -> Any:
     """torch pads the last one to three axes after at least one more."""
     padded = len(sides) // 2
     if any(isinstance(amount, int) and amount < 0 for amount in sides) or padded > 3:

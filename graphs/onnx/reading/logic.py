@@ -33,7 +33,7 @@ def _declare_plain(name: str, function: Any) -> None:
         return compute(node, function, node.inputs())
 
 
-for _name, _function in {
+_OF_BITS: dict[str, Any] = {
     "And": torch.logical_and,
     "Or": torch.logical_or,
     "Xor": torch.logical_xor,
@@ -42,8 +42,9 @@ for _name, _function in {
     "BitwiseOr": torch.bitwise_or,
     "BitwiseXor": torch.bitwise_xor,
     "BitwiseNot": torch.bitwise_not,
-}.items():
-    _declare_plain(_name, _function)
+}
+for _name, _bits in _OF_BITS.items():
+    _declare_plain(_name, _bits)
 
 
 @reads("Where")

@@ -147,6 +147,8 @@ def cast(node: Node) -> Any:
         return x
     if to in LARGEST and node.attribute("saturate", 1):
         x = torch.clamp(x if x.type.dtype == "float64" else x.to(torch.float32), -LARGEST[to], LARGEST[to])
+    elif to == "float8_e4m3fn":  # torch's cast saturates; what would round beyond the largest number is not one
+        x = torch.where(torch.gt(torch.abs(x), 464.0), float("nan"), x)
     if to not in _CASTABLE or x.type.dtype not in _CASTABLE:
         raise Unsupported(f"{node.name}: from {x.type.dtype} to {to} is not covered")
     return node.apply(Cast(to), x)

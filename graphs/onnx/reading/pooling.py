@@ -74,7 +74,8 @@ def _dilated(
     include: bool,
 ) -> Any:
     """The mean of a dilated window: a convolution of each channel with ones, over how many elements it sees."""
-    axes, sizes = len(kernel), node.type(0).shape[2:]
+    axes = len(kernel)
+    sizes: Any = node.type(0).shape[2:]
     after = list(after)
     if not all(isinstance(size, int) for size in sizes):
         raise Unsupported("AveragePool: dilated windows need sizes that are numbers")
@@ -85,6 +86,8 @@ def _dilated(
         if ceil and room % stride[axis] and count * stride[axis] < int(sizes[axis]) + before[axis]:
             beyond[axis] = stride[axis] - room % stride[axis]
     function = (F.conv1d, F.conv2d, F.conv3d)[axes - 1]
+    n: Any
+    c: Any
     n, c = node.type(0).shape[:2]
     ones = node.held(torch.ones(1, 1, *kernel, dtype=getattr(torch, x.type.dtype)))
 

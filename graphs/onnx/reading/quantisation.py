@@ -44,7 +44,7 @@ def quantised(x: Any, zero: Any, dtype: str, saturate: bool = True) -> Any:
         return (torch.clamp(x, -LARGEST[dtype], LARGEST[dtype]) if saturate else x).to(getattr(torch, dtype))
     if dtype not in RANGES:
         raise Unsupported(f"quantisation to {dtype} is not covered")
-    rounded = torch.round(x)
+    rounded: Any = torch.round(x)
     if zero is not None:
         rounded = torch.add(rounded, zero.to(getattr(torch, rounded.type.dtype)))
     return torch.clamp(rounded, *map(float, RANGES[dtype])).to(torch.int32).to(getattr(torch, dtype))
@@ -71,7 +71,7 @@ def dequantise(node: Node) -> Any:
     spread, moved = _parts(node, x, scale, zero)
     if x.type.dtype in LARGEST:
         return torch.mul(x.to(getattr(torch, spread.type.dtype)), spread).to(getattr(torch, dtype))
-    whole = x.to(torch.int32)
+    whole: Any = x.to(torch.int32)
     if moved is not None:
         whole = torch.sub(whole, moved.to(torch.int32))
     product = torch.mul(whole.to(torch.float32), spread.to(torch.float32))
@@ -130,6 +130,6 @@ def quantised_convolution(node: Node) -> Any:
     channels = (-1, *[1] * (x.ndim - 2))
     if node.has(8):
         sums = sums + node[8].to(torch.float64).reshape(channels)
-    factor = torch.div(torch.mul(x_scale.reshape(()), weight_scale), y_scale.reshape(()))
+    factor: Any = torch.div(torch.mul(x_scale.reshape(()), weight_scale), y_scale.reshape(()))
     factor = factor.reshape(channels) if factor.ndim and factor.type.shape != (1,) else factor.reshape(())
     return quantised(torch.mul(sums.to(torch.float32), factor), y_zero.reshape(()), y_zero.type.dtype)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from graphs.onnx.reading.pointwise import in_dtype
 from graphs.onnx.reading.registry import Node, reads
 from operators.extremes import ArgMax, ArgMin
 from operators.operator import Unsupported, canonical_axis, is_known_equal
@@ -111,8 +112,8 @@ def cumulative_sum(node: Node) -> Any:
         x = x.flip((axis,))
     if node.attribute("exclusive", 0):  # the element itself is left out: everything moves up by one
         later = (0, 0) * (-axis - 1)
-        x = F.pad(x, (*later, 1, 0)).narrow(axis, 0, node.type(0).shape[axis])
+        size: Any = node.type(0).shape[axis]
+        x = F.pad(x, (*later, 1, 0)).narrow(axis, 0, size)
     y = torch.cumsum(x, axis)
-    if y.type.dtype != x.type.dtype:
-        y = y.to(getattr(torch, x.type.dtype))
+    y = in_dtype(y, x.type.dtype)
     return y.flip((axis,)) if node.attribute("reverse", 0) else y

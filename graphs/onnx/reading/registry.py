@@ -13,7 +13,7 @@ from onnx import helper
 
 from graphs.onnx.types import ELEMENT_TYPES
 from graphs.trace import Proxy, add_application, as_value
-from operators.expressions import Dim, Expression, plain
+from operators.expressions import Expression, plain
 from operators.foreign import UNTYPED
 from operators.operator import Operator, TensorType, Unsupported
 
@@ -122,7 +122,8 @@ class Node:
         """A graph among the attributes."""
         if name not in self.attributes:
             raise Unsupported(f"{self.name}: has no {name}")
-        return self.attributes[name].g
+        graph: onnx.GraphProto = self.attributes[name].g
+        return graph
 
     def type(self, position: int) -> TensorType:
         """The type of an input."""
@@ -163,7 +164,7 @@ class Node:
             raise Unsupported(f"{self.name}: input {position} depends on data")
         return numpy.asarray(entry.sizes)
 
-    def sizes(self, position: int) -> tuple[Dim, ...]:
+    def sizes(self, position: int) -> tuple[Any, ...]:
         """The elements of an input that is a function of sizes alone, in a row.
 
         Raises: Unsupported when it depends on data.
@@ -176,7 +177,7 @@ class Node:
         found = self.sizes(position)
         if not all(isinstance(element, int) for element in found):
             raise Unsupported(f"{self.name}: input {position} depends on sizes")
-        return found  # type: ignore[return-value]
+        return found
 
     def number(self, position: int) -> Any:
         """The only element of an input that the file holds.

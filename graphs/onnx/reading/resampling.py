@@ -26,7 +26,7 @@ def place(way: Way, i: int, size: int, out: int, scale: float, start: float, end
     if way.transformation == "asymmetric":
         return i / scale
     if way.transformation == "align_corners":
-        return i * (size - 1) / (out - 1) if out > 1 else 0.0
+        return i * (size - 1) / (scale * size - 1) if out > 1 else 0.0
     if way.transformation == "pytorch_half_pixel" and out == 1:
         return 0.0
     if way.transformation == "tf_crop_and_resize":

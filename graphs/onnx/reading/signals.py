@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from graphs.onnx.reading.pointwise import in_dtype
 from graphs.onnx.reading.registry import Node, reads
 from operators.layout import Permute
 from operators.operator import Unsupported
@@ -31,7 +32,7 @@ def shrink(node: Node) -> Any:
     x, bias, far = node[0], node.attribute("bias", 0.0), node.attribute("lambd", 0.5)
     above = torch.where(torch.gt(x, far), torch.sub(x, bias), torch.zeros_like(x))
     result = torch.where(torch.lt(x, -far), torch.add(x, bias), above)
-    return result if result.type.dtype == x.type.dtype else result.to(getattr(torch, x.type.dtype))
+    return in_dtype(result, x.type.dtype)
 
 
 def _waves(size: int, length: int, rows: int, dtype: torch.dtype, inverse: bool) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,7 +10,7 @@ import torch
 from graphs.onnx.reading.registry import Node, reads
 from operators.operator import Unsupported
 
-BITS = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
+BITS = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64, "int8": 8, "int16": 16, "int32": 32, "int64": 64}
 WITHOUT_KERNELS = frozenset(["uint16", "uint32", "uint64"])
 _HALF = -(2**63)
 
@@ -41,13 +41,15 @@ def in_int64(node: Node, function: Callable[..., Any], operands: list[Any], orde
 
 @reads("BitShift")
 def shift(node: Node) -> Any:
-    """To the left a product with a power of 2, to the right a quotient; by all the bits or more, 0."""
+    """To the left a product with a power of 2, to the right the floor of a quotient; by all the bits or more, 0 (−1 below 0)."""
     dtype = node.type(0).dtype
     left = node.attribute("direction") == "LEFT"
     if dtype not in BITS or (dtype == "uint64" and not left):
         raise Unsupported(f"BitShift: {node.attribute('direction')} of {dtype} is not covered")
     x, by = (node[position].to(torch.int64) for position in (0, 1))
-    inside = torch.lt(by, BITS[dtype]) if dtype != "uint64" else torch.logical_and(torch.ge(by, 0), torch.lt(by, 64))
+    most = BITS[dtype] if dtype != "int64" or left else 63
+    inside = torch.logical_and(torch.ge(by, 0), torch.lt(by, most))
     power = torch.pow(torch.full_like(by, 2), torch.where(inside, by, 0))
     moved = torch.mul(x, power) if left else torch.div(x, power, rounding_mode="floor")
-    return torch.where(inside, moved, 0).to(getattr(torch, dtype))
+    beyond = 0 if left or dtype.startswith("u") else torch.where(torch.lt(x, 0), -1, torch.zeros_like(x))
+    return torch.where(inside, moved, beyond).to(getattr(torch, dtype))

@@ -90,8 +90,10 @@ def remainder(spelling: Spelling) -> str:
         return str(spelling.emit("Mod", a, b, fmod=1))
     if kind_of(dtype) == "int":
         return str(spelling.emit("Mod", a, b))
-    quotient = spelling.emit("Floor", spelling.emit("Div", a, b))
-    return str(spelling.emit("Sub", a, spelling.emit("Mul", quotient, b)))
+    rest, zero = spelling.emit("Mod", a, b, fmod=1), spelling.constant(0.0, dtype)
+    signs = spelling.emit("Xor", spelling.emit("Less", rest, zero), spelling.emit("Less", b, zero))
+    moves = spelling.emit("And", signs, spelling.emit("Not", spelling.emit("Equal", rest, zero)))
+    return str(spelling.emit("Where", moves, spelling.emit("Add", rest, b), rest))
 
 
 @spells("Power")

@@ -15,7 +15,7 @@ from graphs.onnx.errors import OnnxError
 from graphs.onnx.types import ELEMENT_TYPES, proto_of
 from operators.expressions import Dim, Expression
 from operators.operator import Operator, TensorType
-from operators.sources import Scalar
+from operators.sources import Constant, Scalar
 
 if TYPE_CHECKING:
     from graphs.onnx.writer import Writer
@@ -80,7 +80,7 @@ class Spelling:
     @property
     def opset(self) -> int:
         """The operator set of the model."""
-        return self.writer.opset
+        return int(self.writer.opset)
 
     @property
     def out(self) -> TensorType:
@@ -112,7 +112,7 @@ class Spelling:
         """The tensor of an operand that the graph holds, else None."""
         operand = self.operands[position]
         operator = None if operand is None else self.writer.graph.operator(operand.node)
-        return self.writer.graph.constants.get(operator.attributes.get("name", "")) if type(operator).__name__ == "Constant" else None
+        return self.writer.graph.constants.get(operator.name) if isinstance(operator, Constant) else None
 
     def __getitem__(self, position: int) -> str:
         """The name of an operand in its own dtype."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 from onnx import helper, numpy_helper
@@ -21,7 +21,12 @@ def write_size(writer: Writer, dim: Dim) -> str:
     """The name of a tensor [1] of int64 that holds a size."""
     if isinstance(dim, int):
         return integers(writer, (dim,))
-    dim = plain(dim)
+    expression = plain(dim)
+    assert isinstance(expression, Expression)
+    return _expression(writer, expression)
+
+
+def _expression(writer: Writer, dim: Expression) -> str:
     if dim in writer.sizes_known:
         return writer.sizes_known[dim]
     total = ""
@@ -42,7 +47,7 @@ def integers(writer: Writer, values: tuple[int, ...]) -> str:
     return writer.initialiser("sizes_" + "_".join(map(str, values)), numpy_helper.from_array(array))
 
 
-def _node(writer: Writer, name: str, inputs: list[str], **attributes: object) -> str:
+def _node(writer: Writer, name: str, inputs: list[str], **attributes: Any) -> str:
     result = writer.fresh("size")
     writer.nodes.append(helper.make_node(name, inputs, [result], **attributes))
     return result

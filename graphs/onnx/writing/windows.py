@@ -35,8 +35,10 @@ def transposed_convolution(spelling: Spelling) -> str:
     stride, padding, dilation, extra = _numbers(spelling, operator.stride, operator.padding, operator.dilation, operator.output_padding)
     (kernel,) = _numbers(spelling, spelling.type(1).shape[2:])
     inputs = [spelling[0], spelling[1], spelling[2] if spelling.has(2) else ""]
-    settings = {"kernel_shape": kernel, "strides": stride, "pads": padding * 2, "dilations": dilation, "group": int(operator.groups)}
-    return str(spelling.emit("ConvTranspose", *inputs, **settings, **({"output_padding": extra} if any(extra) else {})))
+    settings: dict[str, Any] = {"kernel_shape": kernel, "strides": stride, "pads": padding * 2, "dilations": dilation}
+    if any(extra):
+        settings["output_padding"] = extra
+    return str(spelling.emit("ConvTranspose", *inputs, **settings, group=int(operator.groups)))
 
 
 @spells("MaxPool1d", "MaxPool2d", "MaxPool3d")
