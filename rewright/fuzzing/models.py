@@ -39,7 +39,7 @@ from verifier.verdict import Status, Verdict
 
 OBJECTIVES = ("time", "flops", "bytes", "memory", "kernels", "time=1,memory=0.5", "flops=1,kernels=1")
 KERNELS = ("none", "inductor-like", "pointwise", "copies")
-DEVICES = ("h100", "cpu", "a100")
+DEVICES = ("h100", "a100", "l4")
 EXPANSIONS = 24
 """Graphs that one optimisation expands: small models have few more."""
 STEPS = 4
