@@ -1,7 +1,7 @@
 """The mutation self-test: changes of the library's rules, none of which may be proved when plain evaluation shows it to be wrong.
 
 `python -m benchmarks.mutants [RULE...] [--each 20] [--seconds 900] [--seed 0] [--write]` prints one line a wrong proof, then the table.
-Exit status 1 when there is one. Mutants that evaluation has shown to be wrong get half a second of proof, the others three.
+Exit status 1 when there is one. Mutants that evaluation has shown to be wrong get 0.3 s of proof, the others three.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from operators.sources import Constant, Input, Scalar
 from rewrites.cases import TracedCase
 from rewrites.rule import Rule
 from verifier.instances import Ground
-from verifier.proof.solver import OutOfTime, Solver
+from verifier.proof.solver import OutOfTime, Solver, clock
 from verifier.sizes import Assignment, negated_any
 
 
@@ -51,7 +51,7 @@ def agreement(ground: Ground, deadline: float) -> Shapes:
 
 
 def _proved(ground: Ground, goals: Sequence[tuple[Truth, str]], facts: Sequence[Formula], deadline: float) -> Shapes:
-    solver = Solver(facts, {}, deadline)
+    solver = Solver(facts, {}, clock() + deadline - time.monotonic())
     open_goals: list[tuple[Truth, str]] = []
     try:
         open_goals = [(goal, text) for goal, text in goals if goal is not True and not solver.proves(goal)]

@@ -137,7 +137,7 @@ def _differ(expected: Any, found: Any) -> bool:
     return bool(((one - other).abs() > 1e-6 * (1 + one.abs() + other.abs())).any())
 
 
-def trials(rule: type[Rule], count: int, seed: int = 0, seconds: float = 3.0, seconds_when_wrong: float = 0.5) -> Iterator[Trial]:
+def trials(rule: type[Rule], count: int, seed: int = 0, seconds: float = 3.0, seconds_when_wrong: float = 0.3) -> Iterator[Trial]:
     """About `count` different mutants of the rule: in a few of its cases, of either side, and without each condition."""
     chance = random.Random(seed)
     chosen = list(cases(rule))

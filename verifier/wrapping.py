@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from graphs.graph import Graph, Value
@@ -13,7 +12,7 @@ from rewrites.cases import TracedCase
 from verifier.bits import INTEGER_FORMATS, live
 from verifier.proof.facts import size_facts
 from verifier.proof.knowledge import Knowledge
-from verifier.proof.solver import OutOfTime
+from verifier.proof.solver import OutOfTime, clock
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _SECONDS = 1.0
@@ -55,7 +54,7 @@ class _Ranges:
     def proves(self, goal: Truth) -> bool:
         """The goal follows from what is known of sizes."""
         try:
-            return goal is True or (goal is not False and time.monotonic() < self.knowledge.deadline and self.knowledge.proves(goal))
+            return goal is True or (goal is not False and clock() < self.knowledge.deadline and self.knowledge.proves(goal))
         except OutOfTime:
             return False
 

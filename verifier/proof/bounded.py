@@ -16,7 +16,7 @@ from verifier.proof.equalities import single_numbers, solved_equalities
 from verifier.proof.facts import attribute_facts, size_facts
 from verifier.proof.knowledge import Bound, Knowledge, SplitNeeded, knowing
 from verifier.proof.prove import PROVED, UNDECIDED, Proof
-from verifier.proof.solver import OutOfTime
+from verifier.proof.solver import OutOfTime, clock
 from verifier.proof.unfold import Unfolded
 
 MOST_ASSIGNMENTS = 400
@@ -36,7 +36,7 @@ def prove_bounded(
 
     The number is the greatest up to `greatest` for which there are few enough assignments; every one of them is proved.
     """
-    begin = time.monotonic()
+    begin, started = time.monotonic(), clock()
     given = [*facts, *size_facts(left), *attribute_facts(left)]
     names = sorted(_symbols(left, right, given), key=str)
     limit = max((n for n in range(1, greatest + 1) if (n + 1) ** len(names) <= 20_000), default=0)
@@ -49,7 +49,7 @@ def prove_bounded(
         return Proof(UNDECIDED, time.monotonic() - begin, reason="there are too many small sizes, or none")
     conditions = list(owed)
     for sizes in chosen:
-        reason = _differs(left, right, sizes, bounds, conditions, timeout - (time.monotonic() - begin))
+        reason = _differs(left, right, sizes, bounds, conditions, timeout - (clock() - started))
         if reason:
             return Proof(UNDECIDED, time.monotonic() - begin, reason=reason)
     scope = (f"sizes and integer attributes from 0 to {limit}, {len(chosen)} assignments",)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,7 +24,7 @@ from operators.expressions import (
     divide_exactly,
     substitute,
 )  # fmt: skip
-from verifier.proof.solver import OutOfTime, Solver
+from verifier.proof.solver import OutOfTime, Solver, clock
 
 
 @dataclass(frozen=True, eq=True)
@@ -74,7 +73,7 @@ class Knowledge:
         self.values = _signs(self.bounds)
         self.facts: list[Formula] = []
         self.splits: dict[Expression, Dim] = {}
-        self.deadline = time.monotonic() + seconds
+        self.deadline = clock() + seconds
         self.nonzero: set[str] = set()
         self.partial = False
         self.assumptions: tuple[Formula, ...] = ()
@@ -107,7 +106,7 @@ class Knowledge:
 
     def check_time(self) -> None:
         """Raises: OutOfTime when the proof's time is used up."""
-        if time.monotonic() > self.deadline:
+        if clock() > self.deadline:
             raise OutOfTime("the proof ran out of time")
 
     def fresh(self, stem: str) -> Index:

@@ -30,7 +30,7 @@ from verifier.proof.equalities import single_numbers, solved_equalities
 from verifier.proof.facts import Contradiction, attribute_facts, flattened, size_factors, size_facts, solved, with_sizes
 from verifier.proof.knowledge import Bound, Index, Knowledge, SplitNeeded, below_quotients, knowing
 from verifier.proof.readable import value_text
-from verifier.proof.solver import OutOfTime
+from verifier.proof.solver import OutOfTime, clock
 from verifier.proof.terms import Value
 from verifier.proof.unfold import Unfolded
 from verifier.sizes import evaluator
@@ -113,6 +113,7 @@ class _Attempts:
     bounds: Sequence[Bound]
     timeout: float
     begin: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=clock)
     positive: Sequence[Truth] | None = None
     partial: bool = False
     comparison: Callable[[], Comparison_] = Comparison_
@@ -154,7 +155,7 @@ class _Attempts:
         return Proof(PROVED, 0.0, forms=tuple(forms))
 
     def _knowledge(self, facts: Sequence[Truth]) -> Knowledge:
-        return Knowledge(facts, bounds=self.bounds, seconds=self.timeout - (time.monotonic() - self.begin))
+        return Knowledge(facts, bounds=self.bounds, seconds=self.timeout - (clock() - self.started))
 
     def _output(self, position: int, facts: Sequence[Truth], splits: dict[Expression, Dim]) -> tuple[NormalForms, bool, tuple[str, ...]]:
         for _ in range(24):
@@ -235,7 +236,7 @@ def prove(
     Facts include what the left graph's operators require of sizes; `owed` is what the right graph's require, and is proved.
     `bounds` are what is known of inputs' elements; `comparison` makes what decides whether two elements are equal.
     """
-    begin = time.monotonic()
+    begin, started = time.monotonic(), clock()
     given = [*facts, *size_facts(left), *attribute_facts(left)]
     try:
         sizes, remaining = solved(given)
@@ -255,7 +256,7 @@ def prove(
             return _shapes_differ(left, right, sizes, knowledge) or _owed([*owed, *size_facts(right)], sizes, knowledge)
 
     with collecting_obligations():
-        return _Attempts(outputs, remaining, bounds, timeout, begin, positive, comparison=comparison).run(missing)
+        return _Attempts(outputs, remaining, bounds, timeout, begin, started, positive, comparison=comparison).run(missing)
 
 
 def _shapes_differ(left: Graph, right: Graph, sizes: dict[Atom, Dim], knowledge: Knowledge) -> str:
