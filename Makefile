@@ -1,24 +1,28 @@
 # make setup   a virtual environment in .venv with everything installed
 # make demo    the residual block and ResNet-50, verified, optimised and measured
 # make test    the test suite
-# make check   what CI runs: lint, format, types, import directions, tests
-# make nightly the long explorations
+# make check   lint, format, types, import directions, tests
+# make fuzz    a minute of random rules, operators and models from a fixed seed; FUZZ_SECONDS and FUZZ_SEED say otherwise
+# make nightly the long explorations, an hour of fuzzing among them
+# CI runs check and fuzz.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
+FUZZ_SECONDS ?= 60
+FUZZ_SEED ?= 0
 # Two workers share the machine: more threads within each would only fight for the cores.
 THREADS := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: setup demo test check lint format types nightly clean
+.PHONY: setup demo test check lint format types fuzz nightly clean
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,onnx,models]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,onnx,models,cluster]'
 	touch $@
 
 demo: $(STAMP)
@@ -40,8 +44,12 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+fuzz: $(STAMP)
+	$(THREADS) $(BIN)/python -m rewright fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED) --jobs $(WORKERS)
+
 nightly: $(STAMP)
 	HYPOTHESIS_PROFILE=nightly $(THREADS) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+	$(MAKE) fuzz FUZZ_SECONDS=3600 FUZZ_SEED=$$(date +%Y%m%d)
 
 clean:
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

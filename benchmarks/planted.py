@@ -57,12 +57,12 @@ def about(patch: Path) -> str:
 
 @contextmanager
 def tree_copy() -> Iterator[Path]:
-    """A copy of the packages, without what Python compiled."""
+    """A copy of the packages."""
     with tempfile.TemporaryDirectory(prefix="rewright-planted.") as folder:
         for name in COPIED:
             source, target = ROOT / name, Path(folder) / name
             if source.is_dir():
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(source, target)
             else:
                 shutil.copy2(source, target)
         yield Path(folder)
