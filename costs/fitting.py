@@ -21,6 +21,8 @@ from costs.kernels import Grouping
 from costs.measured import Measured
 from graphs.graph import Graph
 
+SHORTEST_LAUNCH = 1e-7
+"""Seconds below which no kernel starts."""
 FEWEST = 4
 """A class with fewer kernels than this has no rates of its own."""
 
@@ -71,12 +73,14 @@ def rates_of(group: Sequence[Sample]) -> Rates:
 
     def error(point: Sequence[float]) -> float:
         peak, bandwidth, launch = numpy.exp(point)
+        if launch < SHORTEST_LAUNCH:
+            return float("inf")
         predicted = numpy.maximum(flops / peak, moved / bandwidth) + launch
         errors = numpy.abs(numpy.log(predicted / seconds))
         # The mean breaks ties of the median, and keeps all kernels in view.
         return float(numpy.median(errors) + 0.3 * errors.mean())
 
-    launch = float(numpy.quantile(seconds, 0.05))
+    launch = max(float(numpy.quantile(seconds, 0.05)), 2 * SHORTEST_LAUNCH)
     starts = [(numpy.log(peak), numpy.log(bandwidth), numpy.log(launch)) for peak in (1e9, 1e10, 1e11) for bandwidth in (3e9, 2e10)]
     best = min((_descend(error, start) for start in starts), key=error)
     peak, bandwidth, launch = (float(f"{value:.3g}") for value in numpy.exp(best))

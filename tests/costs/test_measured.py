@@ -171,6 +171,14 @@ def nn_embedding() -> torch.nn.Module:
     return torch.nn.Embedding(1, 4)
 
 
+def test_a_fused_group_is_one_kernel_of_inductor(tmp_path: Path) -> None:
+    graph = capture(_Function(lambda x: (x + 1).relu() * 2), (torch.randn(64, 64),))
+    pricing = Measured("inductor", store=Measurements(tmp_path / "m.sqlite"), seconds_for_a_kernel=0.005)
+    assert [len(fragment.steps) for fragment in pricing.kernels_of(graph)] == [3]
+    assert pricing.cost(graph).kernels == 1
+    assert pricing.unmeasured == {}
+
+
 def test_copies_of_weights_take_turns() -> None:
     graph = layers()
     fragment = Fragments().fragment(graph, (graph.outputs[0].node - 1,), computed_from_constants(graph))
