@@ -20,6 +20,10 @@ _SIZES = ((2, 64, 96), (1, 32, 64), (3, 48, 32), (2, 5, 7), (1, 8, 16), (4, 3, 2
 """Numbers for symbolic sizes: one for the first axis, two that the others take in turn."""
 
 
+_MOST_ELEMENTS = 1_000_000
+"""Choices that make the inputs larger than this come last."""
+
+
 def size_choices(joined: Joined) -> Iterator[dict[Symbol, int]]:
     """Numbers for the symbolic sizes that BEFORE's conditions allow: those the model was captured with, then others."""
     symbols = joined.symbols
@@ -33,10 +37,27 @@ def size_choices(joined: Joined) -> Iterator[dict[Symbol, int]]:
     for first, *rest in _SIZES:
         others = itertools.cycle(rest)
         drawn.append({s: first if s in leading else next(others) for s in symbols})
+    large: list[dict[Symbol, int]] = []
     for sizes in [*hints, *drawn]:
         if sizes not in seen and all(_holds(fact, sizes) for fact in joined.facts):
             seen.append(sizes)
-            yield sizes
+            if _elements(joined.graph, sizes) > _MOST_ELEMENTS:
+                large.append(sizes)
+            else:
+                yield sizes
+    yield from large
+
+
+def _elements(graph: Graph, sizes: Mapping[Symbol, int]) -> int:
+    """How many elements the inputs have."""
+    total = 0
+    for node in graph.inputs:
+        count = 1
+        for dim in graph.types(node)[0].shape:
+            size = substitute(dim, dict(sizes.items()))
+            count *= size if isinstance(size, int) else 1
+        total += count
+    return total
 
 
 def _symbols(shape: Sequence[object]) -> set[Symbol]:
