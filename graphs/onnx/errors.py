@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+MOST_ELEMENTS = 1 << 31
+"""More elements than that in one tensor are a mistake or an attack."""
+
 
 class OnnxError(ValueError):
     """An ONNX model that is broken or that cannot be written; the message says which part of it, and why."""

@@ -12,12 +12,10 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, checker, external_data_helper, inliner
 
-from graphs.onnx.errors import OnnxError, shortened
+from graphs.onnx.errors import MOST_ELEMENTS, OnnxError, shortened
 from graphs.onnx.subgraphs import captured_names, subgraphs
 
 OLDEST, MOST_BYTES = 7, 2**31 - 1
-MOST_ELEMENTS = 1 << 33
-"""More elements than that in one tensor of a file are a mistake or an attack."""
 
 
 def open_model(path: str | PathLike[str]) -> onnx.ModelProto:
@@ -172,6 +170,7 @@ def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     check(model)
     if model.functions:
+        _check_functions(model)
         try:
             model = inliner.inline_local_functions(model)
         except (RuntimeError, ValueError, checker.ValidationError) as error:
@@ -185,6 +184,24 @@ def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
         copied.graph.node.extend(nodes)
         model = copied
     return model
+
+
+def _check_functions(model: onnx.ModelProto) -> None:
+    """No function calls itself, directly or through others: inlining would never end."""
+    calls = {(one.domain, one.name): {(node.domain, node.op_type) for node in one.node} for one in model.functions}
+    done: set[tuple[str, str]] = set()
+    for start in calls:
+        path, pending = [start], [iter(calls[start])]
+        while pending:
+            step = next(pending[-1], None)
+            if step is None:
+                pending.pop()
+                done.add(path.pop())
+            elif step in path:
+                raise OnnxError(f"function {shortened(step[1])!r} calls itself")
+            elif step in calls and step not in done:
+                path.append(step)
+                pending.append(iter(calls[step]))
 
 
 def _order(graph: onnx.GraphProto) -> list[int]:

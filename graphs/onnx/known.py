@@ -46,7 +46,19 @@ def _packed(elements: Any) -> Any:
     return array
 
 
+MOST_TERMS, HIGHEST_DEGREE = 64, 16
+"""Larger polynomials than these are no sizes that a model computes with."""
+
+
+def _is_simple(element: Any) -> bool:
+    if not isinstance(element, Expression):
+        return not isinstance(element, int) or abs(element) < 2**63
+    return len(element.terms) <= MOST_TERMS and all(len(monomial) <= HIGHEST_DEGREE for monomial in element.terms)
+
+
 def _objects(elements: Sequence[Any], shape: Sequence[int]) -> Any:
+    if not all(map(_is_simple, elements)):
+        raise NotKnown
     array = numpy.empty(len(elements), dtype=object)
     array[:] = list(elements)
     return _packed(array.reshape(shape))

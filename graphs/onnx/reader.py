@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +15,8 @@ from torch.utils import _pytree as pytree
 
 from graphs.graph import Graph, GraphError, Value
 from graphs.interface import Interface, Position
-from graphs.onnx.errors import OnnxError, shortened
-from graphs.onnx.foreign import foreign_constant, foreign_types, make_foreign
+from graphs.onnx.errors import MOST_ELEMENTS, OnnxError, shortened
+from graphs.onnx.foreign import foreign_constant, foreign_types, is_declared, make_foreign
 from graphs.onnx.inference import inferred
 from graphs.onnx.known import KNOWN, NotKnown
 from graphs.onnx.origin import NODE_KEY, Origin, mark_group
@@ -41,6 +42,9 @@ from operators.sources import Constant, Full, Scalar
 
 MOST_KNOWN = 1 << 12
 """The most elements of a tensor of sizes that are followed one by one."""
+
+CHECKED = frozenset(["Conv", "Reshape", "MatMul", "Gemm", "Concat", "Flatten", "Transpose"])
+"""Operators that ours cover whole: what ours do not take is broken, although ONNX's own inference lets it pass."""
 
 
 @dataclass
@@ -205,6 +209,10 @@ class Reader:
 
     def node(self, number: int, proto: onnx.NodeProto) -> None:
         """Read one node: its outputs' entries."""
+        if proto.domain in ("", "ai.onnx") and not is_declared(proto.op_type, "", self.opsets):
+            raise OnnxError(f"{self.where(number)}: ONNX has no such operator in opset {self.opsets.get('', 0)}")
+        if proto.domain not in ("", "ai.onnx") and proto.domain not in self.opsets:
+            raise OnnxError(f"{self.where(number)}: the model imports no operators of {shortened(proto.domain, 60)!r}")
         for name in (*proto.input, *captured_names(proto)):
             if name and name not in self.entries:
                 raise OnnxError(f"{self.where(number)}: reads {shortened(name)!r}, which nothing computes")
@@ -215,6 +223,8 @@ class Reader:
             values = self.defined(proto)
         except (Unsupported, TraceError, ShapeError, NotImplementedError, GraphError) as reason:
             self.undo(mark)
+            if isinstance(reason, ShapeError) and proto.op_type in CHECKED and proto.domain in ("", "ai.onnx"):
+                raise OnnxError(f"{self.where(number)}: {shortened(reason)}") from reason
             self.needed.append((proto.op_type, shortened(reason)))
             values = self.foreign(number, proto)
         except (ValueError, TypeError, LookupError, ArithmeticError, RuntimeError) as error:
@@ -237,6 +247,8 @@ class Reader:
         try:
             results = rule(proto, self.opsets[""], inputs)
         except NotKnown:
+            return False
+        if any(array.size > MOST_KNOWN for array in results):
             return False
         for name, array in zip(proto.output, results, strict=False):
             dtype = array.dtype.name if array.dtype != object else self.inferred_dtype(name) or "int64"
@@ -306,6 +318,9 @@ class Reader:
                 value = self.graph.add(Identity(), value)
             own.append((name, value))
             self.entries[name] = Entry(self.graph.type(value), value)
+            elements = elements_of(self.graph.type(value))
+            if elements > MOST_ELEMENTS:
+                raise OnnxError(f"{self.where(number)}: {shortened(name)!r} must have at most {MOST_ELEMENTS} elements, got {elements}")
         found = {name for name, _ in own}
         missing = [name for name in proto.output if name and name not in found]
         if missing:
@@ -342,6 +357,11 @@ class Reader:
         node = self.model.graph.node[number]
         name = f" {shortened(node.name, 80)!r}" if node.name else ""
         return f"node {number}{name} ({shortened(node.op_type, 60)})"
+
+
+def elements_of(kind: TensorType) -> int:
+    """The number of elements of a tensor, sizes that are no numbers left out."""
+    return math.prod(dim for dim in kind.shape if isinstance(dim, int))
 
 
 def _number(element: Any) -> Any:

@@ -61,6 +61,8 @@ def convolution(node: Node) -> Any:
     stride, dilation = window(node, axes)
     kernel = node.attribute("kernel_shape") or list(node.type(1).shape[2:])
     before, after = paddings(node, node.type(0).shape[2:], kernel, stride, dilation)
+    if any(isinstance(amount, int) and amount < 0 for amount in before) or not all(isinstance(size, int) for size in node.type(1).shape):
+        raise Unsupported("Conv: negative padding, and weights of symbolic sizes, are not covered")
     if before != after:
         x, before = padded(x, before, after), [0] * axes
     function = (F.conv1d, F.conv2d, F.conv3d)[axes - 1]
