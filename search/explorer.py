@@ -8,7 +8,6 @@ times the best so far; those beyond wait for a later round with a larger α.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +24,7 @@ from rewrites.rule import Rule
 from search.certified import Admitted
 from search.keys import Keys
 from search.sharing import Change, apply_shared
-from search.states import Frontier, Move, State, rule_of
+from search.states import Frontier, Move, State, rule_of, take_turns
 
 ALPHAS = (1.02, 1.3, 2.0, 4.0)
 """How many times the best cost a graph may cost, round by round."""
@@ -165,10 +164,7 @@ class Explorer:
             value = state.value + move.change if move.change is not None else self._evaluate(state, move)
             if value is not None:
                 children.append(State(state, move, value, state.rank + 1))
-        turns: Counter[type[Rule]] = Counter()
-        for child in sorted(children, key=lambda child: child.value):
-            child.turn = turns[rule_of(child)]
-            turns[rule_of(child)] += 1
+        take_turns(children)
         state.children = children
         return children
 
@@ -224,10 +220,12 @@ class Explorer:
         for child in children:
             if child.move is not None and rule_of(child) is omitted:
                 places |= child.move.footprint
-        frontier = Frontier(self._favoured)
-        for child in children:
-            if child.move is not None and rule_of(child) is not omitted and not places.isdisjoint(child.move.footprint):
-                frontier.push(child)
+        frontier = Frontier(self._favoured, turns=(2, 0))
+        others = [child for child in children if child.move is not None and rule_of(child) is not omitted]
+        there = [child for child in others if child.move is not None and not places.isdisjoint(child.move.footprint)]
+        take_turns(there)
+        for child in there:
+            frontier.push(child)
         for _ in range(most):
             following = frontier.pop()
             if following is None or limits.out_of_time():

@@ -23,15 +23,20 @@ NOTHING = 1e-4
 
 
 def revise(explorer: Explorer, limits: Limits, most: int = 24) -> State:
-    """The best state after trying, for each rule used on the way to it, at most `most` graphs near the places it leaves free."""
+    """The best state after trying, for each rule used on the way to it, at most `most` graphs near the places it leaves free.
+
+    A rule is tried again as long as leaving it out leads to something better.
+    """
     tried: set[type[Rule]] = set()
     while not limits.out_of_time():
         used = [state.move.rule.rule for state in reversed(explorer.best.path) if state.move is not None]
         omitted = next((rule for rule in used if rule not in tried), None)
         if omitted is None:
             break
-        tried.add(omitted)
+        before = explorer.best
         explorer.explore_near(_without(explorer, omitted), omitted, most, limits)
+        if explorer.best is before:
+            tried.add(omitted)
     return explorer.best
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -71,17 +72,25 @@ def rule_of(state: State) -> type[Rule]:
     return state.move.rule.rule
 
 
+def take_turns(siblings: Sequence[State]) -> None:
+    """Number states of one parent rule by rule, the cheapest first."""
+    turns: Counter[type[Rule]] = Counter()
+    for state in sorted(siblings, key=lambda state: state.value):
+        state.turn = turns[rule_of(state)]
+        turns[rule_of(state)] += 1
+
+
 class Frontier:
     """States waiting to be expanded, in three orders that take turns: the cheapest; the fewest moves since an improvement; and these
     again with one state of each rule before a second one of any, so that a rule that applies nearly everywhere does not keep the
     others waiting.
     """
 
-    def __init__(self, favoured: Collection[type[Rule]]) -> None:
+    def __init__(self, favoured: Collection[type[Rule]], turns: Sequence[int] = (1, 0, 1, 0, 2)) -> None:
         self._favoured = favoured
         self._queues: tuple[list[_Entry], ...] = ([], [], [])
         self._ticket = itertools.count()
-        self._turns = itertools.cycle((1, 0, 1, 0, 2))
+        self._turns = itertools.cycle(turns)
 
     def push(self, state: State) -> None:
         ticket = next(self._ticket)
