@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ from rewright.files import json_text
 
 if TYPE_CHECKING:
     from rewright.fuzzing.campaign import Campaign
-    from rewright.fuzzing.finding import Subject
+    from rewright.fuzzing.finding import Finding, Outcome, Subject
 
 
 @app.command()
@@ -44,15 +45,18 @@ def fuzz(
     """Fuzz rules, operators and the whole optimiser; what fails is made small, told apart by cause, and tried first the next time."""
     from rewright.fuzzing import reporting
 
-    require_places(json, junit, report)
+    started = time.time()
+    require_places(json, junit, report, repro)
     subjects = _subjects(files or [])
-    campaign = _run(subjects, seconds, seed, jobs, cluster, exit_first, most_tasks)
-    scripts = {}
-    if repro is not None:
-        try:
-            scripts = reporting.write_scripts(campaign, repro)
-        except OSError as error:
-            raise BadInput(f"{repro}: cannot be written: {error.strerror or error}") from error
+    console = messages() if "-" in (json, junit, report) else output()
+
+    def tell(campaign: Campaign, outcome: Outcome, new: Sequence[Finding]) -> None:
+        scripts = _scripts(campaign, repro) if new else {}
+        for finding in new:
+            console.rule(style="red")
+            console.print(reporting.text_of(finding, scripts.get(campaign.findings.index(finding))), soft_wrap=True)
+
+    campaign = _run(subjects, seconds, seed, jobs, cluster, exit_first, most_tasks, started, tell)
     known = sorted({subject.name for subject in subjects if subject.kind == "firing"})
     if json is not None:
         write(json, json_text(reporting.as_dict(campaign, known)))
@@ -60,17 +64,26 @@ def fuzz(
         write(junit, reporting.junit_of(campaign))
     if report is not None:
         write(report, reporting.markdown_of(campaign, known))
-    console = messages() if "-" in (json, junit, report) else output()
-    for position, finding in enumerate(campaign.findings):
-        console.rule(style="red")
-        console.print(reporting.text_of(finding, campaign.again[finding.cause], scripts.get(position)), soft_wrap=True)
     if campaign.findings:
         console.rule(style="red")
+    for finding in campaign.findings:
+        console.print(f"{finding.subject}: {finding.cause} ({campaign.again[finding.cause]} times)", soft_wrap=True)
     console.print(reporting.summary(campaign))
     if github:
         for line in reporting.github_of(campaign):
             print(line)
     return Exit.REFUTED if campaign.findings else Exit.HOLDS if campaign.tasks else Exit.UNDECIDED
+
+
+def _scripts(campaign: Campaign, folder: Path | None) -> dict[int, Path]:
+    from rewright.fuzzing.reporting import write_scripts
+
+    if folder is None:
+        return {}
+    try:
+        return write_scripts(campaign, folder)
+    except OSError as error:
+        raise BadInput(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
 def _subjects(files: Sequence[str]) -> list[Subject]:
@@ -82,8 +95,9 @@ def _subjects(files: Sequence[str]) -> list[Subject]:
 
 
 def _run(
-    subjects: Sequence[Subject], seconds: float, seed: int, jobs: int, cluster: str | None, exit_first: bool, most_tasks: int | None
-) -> Campaign:
+    subjects: Sequence[Subject], seconds: float, seed: int, jobs: int, cluster: str | None, exit_first: bool, most_tasks: int | None,
+    started: float, hear: Callable[[Campaign, Outcome, list[Finding]], None],
+) -> Campaign:  # fmt: skip
     from graphs.database import cache_folder
     from rewright.executors import ClusterError, executor, workers
     from rewright.fuzzing.campaign import run
@@ -92,13 +106,14 @@ def _run(
     with bad_input(ClusterError), progress() as bar:
         task = bar.add_task("fuzzing", total=None)
 
-        def tell(campaign: Campaign, outcome: object, new: object) -> None:
+        def tell(campaign: Campaign, outcome: Outcome, new: list[Finding]) -> None:
             found = len(campaign.findings)
             bar.update(task, completed=campaign.tasks, description=f"fuzzing, {sum(campaign.examples.values())} examples, {found} findings")
+            hear(campaign, outcome, new)
 
         jobs = workers(cluster) if cluster is not None else jobs
         with executor(jobs, cluster) as where:
             return run(
                 subjects, seconds, seed, database=database_folder(cache_folder()), executor=where, jobs=jobs, first_only=exit_first,
-                most_tasks=most_tasks, tell=tell,
+                most_tasks=most_tasks, started=started, tell=tell,
             )  # fmt: skip

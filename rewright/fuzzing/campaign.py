@@ -12,7 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rewright.fuzzing.finding import Finding, Outcome, Problem, Subject
@@ -65,15 +65,9 @@ class Campaign:
         for finding in outcome.findings:
             self.again[finding.cause] += 1
             if self.again[finding.cause] == 1:
-                self.findings.append(_stamped(finding, time.monotonic() - started))
+                self.findings.append(replace(finding, seconds=time.time() - started))
                 new.append(self.findings[-1])
         return new
-
-
-def _stamped(finding: Finding, seconds: float) -> Finding:
-    from dataclasses import replace
-
-    return replace(finding, seconds=seconds)
 
 
 def library_subjects() -> list[Subject]:
@@ -153,13 +147,15 @@ def run(
     jobs: int = 1,
     first_only: bool = False,
     most_tasks: int | None = None,
+    started: float | None = None,
     tell: Callable[[Campaign, Outcome, list[Finding]], None] = lambda campaign, outcome, new: None,
 ) -> Campaign:
     """Fuzz until the time is up (or so many tasks are done, or with `first_only` until something is found).
 
     database: the folder of kept examples   executor: where tasks run; here without one   tell: hears of each outcome
+    started: when the time began, by `time.time()`; now, if left out
     """
-    started = time.monotonic()
+    started = time.time() if started is None else started
     campaign = Campaign(seed)
     tasks: Iterator[Task] = itertools.chain(replays(subjects, database), itertools.islice(order(subjects, seed), most_tasks))
     deadline = started + seconds
@@ -172,25 +168,24 @@ def run(
         tell(campaign, outcome, new)
         if new and first_only:
             break
-    campaign.seconds = time.monotonic() - started
+    campaign.seconds = time.time() - started
     return campaign
 
 
 def _here(tasks: Iterator[Task], seed: int, database: str, deadline: float) -> Iterator[Outcome | None]:
     for task in tasks:
-        if time.monotonic() >= deadline:
+        if time.time() >= deadline:
             return
-        yield attempt(task, seed, database, deadline - time.monotonic() + GRACE)
+        yield attempt(task, seed, database, deadline + GRACE)
 
 
 def _there(tasks: Iterator[Task], seed: int, database: str, deadline: float, executor: Executor, jobs: int) -> Iterator[Outcome | None]:
     """Outcomes in the order of the tasks, some tasks given out ahead."""
     waiting: deque[tuple[Task, Future[Any]]] = deque()
     for task in tasks:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        if time.time() >= deadline:
             break
-        waiting.append((task, executor.submit(attempt, task, seed, database, left + GRACE)))
+        waiting.append((task, executor.submit(attempt, task, seed, database, deadline + GRACE)))
         if len(waiting) >= IN_FLIGHT * jobs:
             yield _answer(*waiting.popleft(), deadline)
     while waiting:
@@ -200,7 +195,7 @@ def _there(tasks: Iterator[Task], seed: int, database: str, deadline: float, exe
 def _answer(task: Task, future: Future[Any], deadline: float) -> Outcome | None:
     """The task's outcome; None where the time was up first; a finding where its process died."""
     try:
-        return future.result(max(0.0, deadline + GRACE - time.monotonic()))  # type: ignore[no-any-return]
+        return future.result(max(0.0, deadline + GRACE - time.time()))  # type: ignore[no-any-return]
     except (TimeoutError, CancelledError):
         future.cancel()
         return None
@@ -213,13 +208,17 @@ def _died(task: Task, sentence: str) -> Outcome:
     return Outcome(task.number, task.subject, findings=[Finding(task.subject, problem, 0, task.number)])
 
 
-def attempt(task: Task, seed: int, database: str, left: float) -> Outcome | None:
-    """One task within its time; None where the budget ended it."""
-    from rewright.fuzzing.exploring import explore
+def attempt(task: Task, seed: int, database: str, until: float) -> Outcome | None:
+    """One task within its time, and until a time by the clock; None where the budget ended it."""
     from verifier.isolation import TimeLimit, time_limit
 
+    left = until - time.time()
+    if left <= 0:
+        return None
     try:
-        with time_limit(max(0.1, min(left, TASK_SECONDS))):
+        with time_limit(min(left, TASK_SECONDS)):
+            from rewright.fuzzing.exploring import explore
+
             return explore(task.subject, seed, task.number, task.examples, database, task.replay)
     except TimeLimit:
         if left <= TASK_SECONDS:

@@ -95,11 +95,11 @@ def write_scripts(campaign: Campaign, folder: Path) -> dict[int, Path]:
     return written
 
 
-def text_of(finding: Finding, times: int, script: Path | None = None) -> str:
+def text_of(finding: Finding, script: Path | None = None) -> str:
     """A finding in full."""
     lines = [f"{finding.subject}: {finding.cause}", finding.problem.text, ""]
     where = "an example kept from an earlier run" if finding.replayed else f"task {finding.task}"
-    lines.append(f"seed {finding.seed}, {where}, after {finding.seconds:.1f} s" + (f"; {times} times in all" if times > 1 else ""))
+    lines.append(f"seed {finding.seed}, {where}, after {finding.seconds:.1f} s")
     if script is not None:
         lines.append(f"reproduce: python {script}")
     return "\n".join(lines)

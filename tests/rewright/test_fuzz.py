@@ -94,7 +94,7 @@ def test_findings_of_one_cause_are_one() -> None:
     run = campaign.Campaign(0)
     subject = Subject("operator", "Add")
     for task, cause in enumerate(["a", "b", "a"]):
-        run.take(Outcome(task, subject, 1, findings=[Finding(subject, Problem(cause, cause), 0, task)]), time.monotonic())
+        run.take(Outcome(task, subject, 1, findings=[Finding(subject, Problem(cause, cause), 0, task)]), time.time())
     assert [finding.cause for finding in run.findings] == ["a", "b"] and run.again == {"a": 2, "b": 1}
 
 
