@@ -28,6 +28,8 @@ SECONDS_FOR_A_KERNEL = 0.03
 """About how long one kernel is measured (at least three runs, however long they take)."""
 CACHE_BYTES = 64e6
 """Weights are taken from copies of this size in turn, so that they come from memory as they do in a model larger than the caches."""
+MOST_PENDING = 50
+"""Kernels measured between two writes to the store."""
 MOST_COPIES = 64
 SMALL_BYTES = 16e3
 """Weights below this are found in some cache whatever happens."""
@@ -98,6 +100,7 @@ class Measured(Roofline):
         self.fragments = Fragments(self._sizes)
         self._known: dict[Fragment, float | None] = {}
         self._kept: dict[str, float] | None = None
+        self._pending: list[tuple[Fragment, float, int]] = []
 
     def kernel_seconds(
         self, graph: Graph, nodes: Sequence[int], free: Collection[int], returned: Collection[int], arithmetic: float, moved: float
@@ -131,7 +134,9 @@ class Measured(Roofline):
 
     def cost(self, graph: Graph, memory: bool = True) -> Any:
         self.measure(graph)
-        return super().cost(graph, memory)
+        found = super().cost(graph, memory)
+        self.keep()
+        return found
 
     def seconds(self, fragment: Fragment) -> float | None:
         """The fragment's median; None where the runtime cannot run it by itself."""
@@ -168,7 +173,15 @@ class Measured(Roofline):
             for (fragment, _), timing in zip(prepared, others, strict=True)
         ]
         self._known.update((fragment, seconds) for fragment, seconds, _ in found)
-        self.store.keep(self.machine, self.cold, found)
+        self._pending += found
+        if len(self._pending) >= MOST_PENDING:
+            self.keep()
+
+    def keep(self) -> None:
+        """Write what was measured since the last time to the store; a graph's whole cost does so by itself."""
+        if self._pending:
+            self.store.keep(self.machine, self.cold, self._pending)
+            self._pending = []
 
     def _prepared(self, fragment: Fragment) -> Call:
         """A call of the fragment; of cold weights, of one copy after the other."""
@@ -178,6 +191,7 @@ class Measured(Roofline):
 
     def __getstate__(self) -> dict[str, Any]:
         # What one process has looked up, another looks up for itself.
+        self.keep()
         return {**self.__dict__, "_kept": None}
 
 
