@@ -21,8 +21,8 @@ TASK_SECONDS = 120.0
 """A task that takes longer is a finding: something does not end."""
 GRACE = 2.0
 """Seconds after the budget in which running tasks may still answer."""
-OPERATORS_PER_TURN = 14
-"""Operators are quick; a round of all of them takes about ten turns."""
+OPERATORS_PER_TURN = 44
+"""Operators are quick; a round of all of them takes four turns."""
 IN_FLIGHT = 3
 """Tasks given out for each process."""
 
@@ -115,7 +115,7 @@ def order(subjects: Sequence[Subject], seed: int) -> Iterator[Task]:
 
 _TURN = {"operator": 4, "rule": 1, "proof": 1, "firing": 1, "walk": 1, "model": 1}
 """Examples of a task, by kind, the first time round."""
-_MOST = {"operator": 12, "rule": 4, "proof": 4, "firing": 4, "walk": 4, "model": 4}
+_MOST = {"operator": 6, "rule": 4, "proof": 4, "firing": 4, "walk": 4, "model": 4}
 """Examples of a task at most."""
 _TURN_ORDER = (
     *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "proof", "model", "proof", "walk", "rule",
