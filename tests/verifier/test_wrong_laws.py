@@ -7,6 +7,7 @@ import time
 import pytest
 
 import tests.verifier.wrong_laws_of_elements
+import tests.verifier.wrong_laws_of_floats
 import tests.verifier.wrong_laws_of_layers  # noqa: F401  (they declare more of the laws)
 from rewrites import Rule
 from rewrites.cases import cases, trace_case
