@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Float16, Float32
+from jaxtyping import Float, Float32
 from torch import Tensor
 
 from rewrites import Change, Equality
@@ -272,18 +272,6 @@ class CastThroughHalf(WrongLaw):
 
     def replacement(x):
         return x * 1.0
-
-
-class HalfOfSum(WrongLaw):
-    """A sum in float16 is the sum in float32, cast."""
-
-    equality = Equality.BITWISE.allowing(Change.NAN_INF, Change.SIGNED_ZERO)
-
-    def pattern(x: Float16[Tensor, "n"], y: Float16[Tensor, "n"], z: Float16[Tensor, "n"]):
-        return x + y + z
-
-    def replacement(x, y, z):
-        return (x.to(torch.float32) + y.to(torch.float32) + z.to(torch.float32)).to(torch.float16)
 
 
 class ComparisonAfterShift(WrongLaw):
