@@ -18,7 +18,7 @@ import torch
 from costs.devices import Device
 from costs.fragments import Fragment, Fragments
 from costs.kernels import Grouping, Policy
-from costs.roofline import Roofline
+from costs.roofline import Cost, Roofline
 from costs.runtimes import MeasuringError, Runtime, fingerprint, runtime
 from costs.timing import Call, interleaved
 from graphs.database import Database, cache_folder
@@ -132,7 +132,7 @@ class Measured(Roofline):
         for group in _batches(missing, 24):
             self._measure(group)
 
-    def cost(self, graph: Graph, memory: bool = True) -> Any:
+    def cost(self, graph: Graph, memory: bool = True) -> Cost:
         self.measure(graph)
         found = super().cost(graph, memory)
         self.keep()
