@@ -84,8 +84,8 @@ def test_the_order_is_the_seeds() -> None:
 
 
 def test_one_seed_gives_one_run(tmp_path: Path) -> None:
-    subjects = [Subject("operator", "Add"), Subject("firing", "ReluIsIdempotent"), Subject("rule", "ReluIsIdempotent")]
-    runs = [run_here(subjects, tmp_path / str(k), tasks=16) for k in range(2)]
+    subjects = [Subject(kind, "ReluIsIdempotent") for kind in ("firing", "rule", "proof")]
+    runs = [run_here(subjects, tmp_path / str(k), tasks=6) for k in range(2)]
     assert runs[0].fired == runs[1].fired and runs[0].fired["ReluIsIdempotent"] > 0
     assert runs[0].examples == runs[1].examples and not runs[0].findings + runs[1].findings
 
@@ -174,11 +174,11 @@ def test_rules_of_a_file_are_fuzzed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("REWRIGHT_CACHE", str(tmp_path / "cache"))
     (tmp_path / "mine.py").write_text(MINE)
     places = {name: str(tmp_path / name) for name in ("f.json", "f.xml", "f.md")}
-    arguments = ["fuzz", str(tmp_path / "mine.py"), "--tasks", "20", "--json", places["f.json"], "--junit", places["f.xml"], "--github"]
+    arguments = ["fuzz", str(tmp_path / "mine.py"), "--tasks", "10", "--json", places["f.json"], "--junit", places["f.xml"], "--github"]
     assert rewright([*arguments, "--report", places["f.md"], "--repro", str(tmp_path / "repro")]) == 1
     answer = json.loads(Path(places["f.json"]).read_text())
     causes = [finding["cause"] for finding in answer["findings"]]
-    assert any("MeanOfConcat is refuted" in cause for cause in causes) and not any("Twice" in cause for cause in causes)
+    assert any("MeanOfConcat" in cause for cause in causes) and not any("Twice" in cause for cause in causes)
     assert "::error" in capsys.readouterr().out
     assert "<failure" in Path(places["f.xml"]).read_text() and "MeanOfConcat" in Path(places["f.md"]).read_text()
     assert list((tmp_path / "repro").glob("*.py"))
