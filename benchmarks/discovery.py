@@ -1,4 +1,4 @@
-"""Discovery over the default operators: `python -m benchmarks.discovery [--max-ops N] [--jobs N] [--state FILE] [--write]`.
+"""Discovery over the default operators: `python -m benchmarks.discovery [--max-ops N] [--jobs N] [--folder FOLDER] [--write]`.
 
 Growth, what is kept, and for each of TASO's rules that is right whether the kept rules derive it (equality saturation over the kept
 rules' equations). Each kept rule is verified once more with another seed and more examples. With `--residual` the operators are those of
@@ -8,6 +8,7 @@ the two-branch residual block instead, up to four a side, and the table says whi
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import time
 from collections.abc import Sequence
@@ -42,19 +43,34 @@ PIECES = {
 """The steps from two branches (a 3x3 and a 1x1 convolution, each with its batch norm) to one convolution."""
 
 
-def run(families: Sequence[str] | None, most: int, jobs: int, state: Path | None) -> tuple[Findings, str]:
-    """What is found, and the seconds it took: on the clock, and of processor time in this process and its workers."""
-    begun = time.perf_counter()
-    before = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+def run(
+    families: Sequence[str] | None, most: int, jobs: int, folder: Path | None, inputs: tuple[int, int] = (4, 2)
+) -> tuple[Findings, str]:
+    """What is found, and the seconds it took: on the clock, and of processor time in this process and its workers.
+
+    In the folder, what was found stays for the next time, and judgements as they come.
+    """
+    if folder is None:
+        return _found(families, most, jobs, None, inputs)
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / f"{'_'.join(families or ['default'])}_{most}.json"
+    if not kept.exists():
+        findings, seconds = _found(families, most, jobs, folder / "judgements.sqlite", inputs)
+        if not findings.pending:
+            kept.write_text(json.dumps({"findings": findings.to_json(), "seconds": seconds}))
+        return findings, seconds
+    known = json.loads(kept.read_text())
+    return Findings.from_json(known["findings"]), known["seconds"]
+
+
+def _found(families: Sequence[str] | None, most: int, jobs: int, state: Path | None, inputs: tuple[int, int]) -> tuple[Findings, str]:
+    begun, used = time.perf_counter(), time.process_time()
     with executor(jobs) as pool:
-        findings = discover(families, most, executor=pool, state=state)
-    after = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    used = sum(b.ru_utime + b.ru_stime - a.ru_utime - a.ru_stime for a, b in zip(before, after, strict=True))
-    peak = sum(usage.ru_maxrss for usage in after) / 2**20
-    seconds = (
-        f"{time.perf_counter() - begun:.0f} s on the clock, {used:.0f} s of processor time with {jobs} workers, {peak:.1f} GiB at most"
-    )
-    return findings, seconds
+        findings = discover(families, most, executor=pool, state=state, inputs=inputs)
+    clock, used = time.perf_counter() - begun, time.process_time() - used
+    peak = sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, *(resource.RUSAGE_CHILDREN,) * jobs)) / 2**20
+    judging = f"{findings.judging:.0f} s for judging {findings.judged} texts by {jobs} workers"
+    return findings, f"{clock:.0f} s on the clock; of processor time {used:.0f} s for all else and {judging}; {peak:.1f} GiB at most"
 
 
 def growth_table(findings: Findings) -> str:
@@ -101,14 +117,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--max-ops", type=int, default=None)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--state", type=Path, default=None, help="keep judgements here; a run with the same file goes on")
+    parser.add_argument("--folder", type=Path, default=None, help="keep here what is found; a run with the same folder goes on")
     parser.add_argument("--residual", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.residual:
-        findings, seconds = run(RESIDUAL, options.max_ops or 4, options.jobs, options.state)
-        merging, merging_seconds = run(("conv", "biased", "add"), 3, options.jobs, options.state)
+        findings, seconds = run(RESIDUAL, options.max_ops or 4, options.jobs, options.folder, (1, 1))
+        merging, merging_seconds = run(("conv", "biased", "add"), 3, options.jobs, options.folder, (2, 2))
         together = Findings(kept=findings.kept + merging.kept, candidates=findings.candidates + merging.candidates)
         together.equations = findings.equations + merging.equations
         parts = [f"Operators {', '.join(RESIDUAL)}: {seconds}.", growth_table(findings), counts(findings)]
@@ -122,7 +138,7 @@ def main() -> None:
         name, title = "discovery_residual.md", "Discovery of the two-branch residual fusion"
         findings = together
     else:
-        findings, seconds = run(None, options.max_ops or 3, options.jobs, options.state)
+        findings, seconds = run(None, options.max_ops or 3, options.jobs, options.folder)
         parts = [growth_table(findings), counts(findings), f"In all {seconds}."]
         derived, missing = coverage(findings.equations)
         if derived or missing:

@@ -1,8 +1,9 @@
-"""What discovered rules save in models: `python -m benchmarks.discovery_gains [--state FILE] [--write]`.
+"""What discovered rules save in models: `python -m benchmarks.discovery_gains [--folder FOLDER] [--write]`.
 
 Rules are discovered over the default operators, over those of the residual fusion, over convolutions with bias, and over the gates of
-recurrent cells. For each model: which rules lower its cost (roofline, one kernel for each operator) when the search may use that rule alone, which
-of them TASO's collection does not derive, and what all together do. Every rule is used under a certificate for exactly its content.
+recurrent cells. For each model: which rules lower its cost (roofline, one kernel for each operator) when the search may use that rule
+alone, which of them TASO's collection does not derive, and what all together do. Every rule is used under a certificate for exactly its
+content.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from graphs.graph import Graph
 from rewright.ranking import Gain, gains, together
 from rewrites.rule import Rule
 
-VOCABULARIES: tuple[tuple[Sequence[str] | None, int], ...] = (
-    (None, 3),
-    (RESIDUAL, 4),
-    (("biased", "conv", "add", "scale", "relu", "max", "concat"), 3),
-    (("matmul", "add", "mul", "relu", "sigmoid", "tanh", "concat", "split", "scale", "identity"), 3),
+VOCABULARIES: tuple[tuple[Sequence[str] | None, int, tuple[int, int]], ...] = (
+    (None, 3, (4, 2)),
+    (RESIDUAL, 4, (1, 1)),
+    (("biased", "add", "scale", "concat", "enlarge", "centre"), 3, (2, 2)),
+    (("matmul", "add", "mul", "sigmoid", "tanh", "concat"), 3, (4, 2)),
 )
-"""The families of each discovery, and the operations on a side at most."""
+"""The families of each discovery, the operations on a side at most, and the inputs of each sort (activations, weights)."""
 
 
 class Transition(nn.Module):
@@ -148,14 +149,14 @@ MODELS: dict[str, Callable[[], Graph]] = {
 }
 
 
-def discovered(jobs: int, state: Path | None) -> tuple[list[type[Rule]], set[str], str]:
+def discovered(jobs: int, folder: Path | None) -> tuple[list[type[Rule]], set[str], str]:
     """The rules of every vocabulary, the names of those that TASO's collection derives, and what each discovery took."""
     rules: dict[str, type[Rule]] = {}
     derived: set[str] = set()
     lines = []
     basis = [equation for found in equations().values() for equation in found]
-    for families, most in VOCABULARIES:
-        findings, seconds = run(families, most, jobs, state)
+    for families, most, inputs in VOCABULARIES:
+        findings, seconds = run(families, most, jobs, folder, inputs)
         lines.append(f"- {', '.join(families) if families else 'the default'}, {most} a side: {len(findings.kept)} kept; {seconds}")
         for (found, _), candidate in zip(findings.kept, findings.candidates, strict=True):
             rules.setdefault(found.name, found.rule)
@@ -177,11 +178,11 @@ def main() -> None:
     """Discover, search each model, print the tables, and keep them when asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--state", type=Path, default=None, help="keep judgements here; a run with the same file goes on")
+    parser.add_argument("--folder", type=Path, default=None, help="keep here what is found; a run with the same folder goes on")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    rules, derived, lines = discovered(options.jobs, options.state)
+    rules, derived, lines = discovered(options.jobs, options.folder)
     certified = certification()
     found: list[Gain] = []
     rows = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -68,14 +69,15 @@ def judge(name: str, text: str) -> Judgement:
     from verifier.verdict import Status
     from verifier.verify import verify
 
+    begun = time.process_time()
     rule = rule_from_text(name, text)
-    verdict = verify(rule, examples=30, timeout=30.0)
+    verdict = verify(rule, examples=30, timeout=90.0)
     if rule.bidirectional and verdict.status is Status.PROVED:
         try:
-            verdict = verify(reverse(rule), examples=30, timeout=30.0)
+            verdict = verify(reverse(rule), examples=30, timeout=90.0)
         except RuleDefinitionError as error:
             return Judgement(False, "not a rule", str(error))
-    return Judgement(verdict.status is Status.PROVED, verdict.status.value, verdict.reason)
+    return Judgement(verdict.status is Status.PROVED, verdict.status.value, verdict.reason, time.process_time() - begun)
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from typing import Any
 
 from rewrites.generator.classes import ClassIndex
 from rewrites.generator.enumeration import Enumeration, Equation, Growth
-from rewrites.generator.generalisation import HEADER, Candidate, Discovered
+from rewrites.generator.generalisation import HEADER, Candidate, Discovered, rule_from_text
 from rewrites.generator.judging import Court, Judge, Judgement, Judgements
 from rewrites.generator.shrinking import Shrinking
-from rewrites.generator.terms import Term
+from rewrites.generator.terms import Term, TermBank
 from rewrites.generator.vocabulary import Operation, Source
 from rewrites.rule import Rule
 
@@ -39,6 +39,9 @@ class Findings:
     """Rules kept at first that later, more general ones derive."""
     stopped: str = ""
     """Why the enumeration ended early, in a sentence."""
+    judged: int = 0
+    judging: float = 0.0
+    """How many texts were judged, and the processor seconds that took, whichever run it was."""
 
     @property
     def rules(self) -> list[type[Rule]]:
@@ -52,11 +55,19 @@ class Findings:
     def to_json(self) -> dict[str, Any]:
         """The findings as plain data."""
         rules = [
-            {"name": d.name, "law": d.rule.statement(), "status": j.status, "conditions": list(d.conditions), "source": d.text}
-            for d, j in self.kept
+            {
+                "name": found.name,
+                "law": found.rule.statement(),
+                "sides": [[str(term) for term in side] for side in (candidate.left, candidate.right)],
+                "status": judgement.status,
+                "conditions": list(found.conditions),
+                "source": found.text,
+            }
+            for (found, judgement), candidate in zip(self.kept, self.candidates, strict=True)
         ]
         return {
             "rules": rules,
+            "equations": [[str(left), str(right)] for left, right in self.equations],
             "growth": [asdict(growth) for growth in self.growth],
             "raw": self.raw,
             "derived": self.derived,
@@ -66,7 +77,26 @@ class Findings:
             "wrong_samples": self.samples,
             "pending": self.pending,
             "stopped": self.stopped,
+            "judged": self.judged,
+            "judging": self.judging,
         }
+
+    @staticmethod
+    def from_json(found: dict[str, Any]) -> Findings:
+        """The findings that were written so. Assumes: the text of each rule may be run, as a rule file is."""
+        bank = TermBank()
+        result = Findings([Growth(**growth) for growth in found["growth"]])
+        for entry in found["rules"]:
+            rule = rule_from_text(entry["name"], entry["source"])
+            kept = Discovered(entry["name"], rule, entry["source"], tuple(entry["conditions"]), rule.bidirectional)
+            result.kept.append((kept, Judgement(True, entry["status"])))
+            result.candidates.append(Candidate(*(tuple(map(bank.read, side)) for side in entry["sides"])))
+        result.equations = [(bank.read(left), bank.read(right)) for left, right in found["equations"]]
+        result.raw, result.derived, result.no_rule = found["raw"], found["derived"], found["not_rules"]
+        result.wrong, result.samples = Counter(found["wrong"]), found["wrong_samples"]
+        result.pending, result.superseded, result.stopped = found["pending"], found["superseded"], found["stopped"]
+        result.judged, result.judging = found["judged"], found["judging"]
+        return result
 
 
 @dataclass
@@ -105,6 +135,7 @@ class Discovery:
                 findings.superseded = shrinking.supersede()
             finally:
                 _note(shrinking, findings)
+                findings.judged, findings.judging = len(court.seconds), sum(court.seconds.values())
         except KeyboardInterrupt:
             findings.stopped = findings.stopped or "interrupted"
         finally:

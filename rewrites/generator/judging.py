@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,12 @@ from rewrites.signature import RuleDefinitionError
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the judge says of one rule: whether it may be kept, the verdict's word, why not."""
+    """What the judge says of one rule: whether it may be kept, the verdict's word, why not, and the processor seconds that it took."""
 
     holds: bool
     status: str
     reason: str = ""
+    seconds: float = 0.0
 
 
 Judge = Callable[[str, str], Judgement]
@@ -45,12 +46,12 @@ class Judgements:
             try:
                 self._file.executescript(
                     "PRAGMA journal_mode = WAL;"
-                    "CREATE TABLE IF NOT EXISTS judged (text TEXT PRIMARY KEY, holds INTEGER, status TEXT, reason TEXT)"
+                    "CREATE TABLE IF NOT EXISTS judged (text TEXT PRIMARY KEY, holds INTEGER, status TEXT, reason TEXT, seconds REAL)"
                 )
-                rows = list(self._file.execute("SELECT text, holds, status, reason FROM judged"))
+                rows = list(self._file.execute("SELECT text, holds, status, reason, seconds FROM judged"))
             except sqlite3.DatabaseError as error:
                 raise ValueError(f"{file}: must be a file that discovery wrote, got {error}") from error
-            self._known = {text: Judgement(bool(holds), status, reason) for text, holds, status, reason in rows}
+            self._known = {text: Judgement(bool(holds), *rest) for text, holds, *rest in rows}
 
     def get(self, text: str) -> Judgement | None:
         """What was judged of this text."""
@@ -60,8 +61,8 @@ class Judgements:
         """Note judgements."""
         self._known.update(found)
         if self._file is not None and found:
-            rows = [(text, j.holds, j.status, j.reason) for text, j in found.items()]
-            self._file.executemany("INSERT OR REPLACE INTO judged VALUES (?, ?, ?, ?)", rows)
+            rows = [(text, j.holds, j.status, j.reason, j.seconds) for text, j in found.items()]
+            self._file.executemany("INSERT OR REPLACE INTO judged VALUES (?, ?, ?, ?, ?)", rows)
             self._file.commit()
 
     def close(self) -> None:
@@ -77,6 +78,8 @@ class Court:
     judge: Judge
     judgements: Judgements
     executor: Executor | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    """The processor seconds that judging each text took, in this run or in the one that judged it."""
 
     def general(self, candidates: Sequence[Candidate], taken: Mapping[str, Any]) -> list[Judged]:
         """Each candidate at its most general."""
@@ -138,7 +141,9 @@ class Court:
         found = call(self.judge, [a.name for a in fresh], [f"{HEADER}\n\n{a.text}\n" for a in fresh])
         self.judgements.keep(dict(zip((a.text for a in fresh), found, strict=True)))
         judged = {attempt.text: self.judgements.get(attempt.text) for attempt in attempts}
-        return {text: judgement for text, judgement in judged.items() if judgement is not None}
+        found_all = {text: judgement for text, judgement in judged.items() if judgement is not None}
+        self.seconds |= {text: judgement.seconds for text, judgement in found_all.items()}
+        return found_all
 
 
 def _declared(candidate: Candidate, name: str, openness: Openness) -> _Attempts:

@@ -20,7 +20,7 @@ from rewrites.generator.variants import variants
 from rewrites.generator.vocabulary import OPERATIONS
 
 _BATCH = 16
-_GROWTH = 1.6
+_GROWTH = 2.5
 """All kept laws are applied to all terms again when there are so many times more of them; a new law is applied at once."""
 
 

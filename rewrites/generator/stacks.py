@@ -1,7 +1,7 @@
 """Stacks of terms: the representatives of one kind lie along one axis, so that an operation runs on thousands of them at once.
 
 A kind is the shape in every world, and whether a term is made of weights alone. For each term a stack holds its values, the inputs that it
-uses (eight bits for each sort, one bit for each input) and the operations in it, as arrays.
+uses (seven bits for each sort, one bit for each input) and the operations in it, as arrays.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ Shapes = tuple[tuple[int, ...], ...]
 """The shape in each world."""
 Integers = NDArray[np.int64]
 _BLOCK = 4_000_000
-_FIRST_BITS = 0x0101010101010101
+_SORTS = 9
+_LANE = 7
+_FIRST_BITS = sum(1 << _LANE * sort for sort in range(_SORTS))
 
 
 @dataclass
@@ -97,13 +99,13 @@ class Stack:
 
 
 class Inputs:
-    """The bits of inputs: eight for each sort, so that at most eight sorts of at most seven inputs take part."""
+    """The bits of inputs: seven for each sort, so that at most nine sorts of at most six inputs take part."""
 
     def __init__(self, names: Sequence[str]) -> None:
         sorts = list(dict.fromkeys(name[0] for name in names))
-        if len(sorts) > 8 or any(int(name[1:]) > 6 for name in names):
-            raise ValueError(f"inputs: must be at most seven of each of at most eight sorts, got {', '.join(names)}")
-        self.bit = {name: 1 << (8 * sorts.index(name[0]) + int(name[1:])) for name in names}
+        if len(sorts) > _SORTS or any(int(name[1:]) >= _LANE - 1 for name in names):
+            raise ValueError(f"inputs: must be at most six of each of at most nine sorts, got {', '.join(names)}")
+        self.bit = {name: 1 << (_LANE * sorts.index(name[0]) + int(name[1:])) for name in names}
 
 
 def uses_first(masks: Any) -> Any:
