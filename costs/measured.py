@@ -20,12 +20,14 @@ from costs.fragments import Fragment, Fragments
 from costs.kernels import Grouping, Policy
 from costs.roofline import Cost, Roofline
 from costs.runtimes import MeasuringError, Runtime, fingerprint, runtime
-from costs.timing import Call, interleaved
+from costs.timing import Call, Timing, interleaved
 from graphs.database import Database, cache_folder
 from graphs.graph import Graph
 
 SECONDS_FOR_A_KERNEL = 0.03
 """About how long one kernel is measured (at least three runs, however long they take)."""
+DISTURBED = 1.25
+"""How many times its shortest sample a median may be without another try."""
 CACHE_BYTES = 64e6
 """Weights are taken from copies of this size in turn, so that they come from memory as they do in a model larger than the caches."""
 MOST_PENDING = 50
@@ -166,7 +168,7 @@ class Measured(Roofline):
                 except MeasuringError as error:
                     self._known[fragment] = None
                     self.unmeasured[str(fragment)] = str(error)
-            timings = interleaved([self.runtime.idle(), *(call for _, call in prepared)], self.seconds_for_a_kernel * (1 + len(prepared)))
+            timings = self._undisturbed([self.runtime.idle(), *(call for _, call in prepared)])
         idle, *others = timings
         found = [
             (fragment, max(timing.median - idle.median, 0.0), len(timing.samples))
@@ -182,6 +184,18 @@ class Measured(Roofline):
         if self._pending:
             self.store.keep(self.machine, self.cold, self._pending)
             self._pending = []
+
+    def _undisturbed(self, calls: Sequence[Call]) -> list[Timing]:
+        """The calls' timings; one whose median is far above its shortest sample was disturbed, and is taken again, twice at most."""
+        timings = interleaved(calls, self.seconds_for_a_kernel * len(calls))
+        for _ in range(2):
+            disturbed = [place for place, timing in enumerate(timings) if timing.median > DISTURBED * min(timing.samples)]
+            if not disturbed:
+                break
+            again = interleaved([calls[place] for place in disturbed], self.seconds_for_a_kernel * len(disturbed))
+            for place, timing in zip(disturbed, again, strict=True):
+                timings[place] = min(timings[place], timing, key=lambda found: found.median)
+        return timings
 
     def _prepared(self, fragment: Fragment) -> Call:
         """A call of the fragment; of cold weights, of one copy after the other."""
