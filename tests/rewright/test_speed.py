@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 import rewright
 from costs.devices import DEVICES
 from rewright import optimization, speed, timed
+from rewright.cli.main import run
 from rewright.layouts import LAW
 from rewright.speed import Dispatches, Speed, compared, why_not_here
 from rewrites.library.convolution import FoldBatchNormIntoConvolution
@@ -199,3 +201,26 @@ def _assumed(rule: type[rewright.Rule]) -> Verdict:
     from rewright.verification import Request, certificate_of
 
     return certificate_of(rule, Request(examples=10))
+
+
+MODEL = """
+import torch
+
+def factory():
+    return torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.ReLU()).eval(), (torch.randn(4, 8),)
+"""
+
+
+def test_the_command_line_says_what_the_clock_decided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    model, out = f"{tmp_path / 'model.py'}:factory", tmp_path / "result.json"
+    assert run(["optimize", model, "--then", "eager", "--objective", "measured", "--budget", "5", "--json", str(out)]) == 0
+    found = json.loads(out.read_text())
+    assert (found["device"], found["objective"], found["kernels"], found["runtime"]) == ("cpu", "measured", "none", "eager")
+    assert found["profile"] is None
+    assert found["speed"] is None or {"before", "after", "ratio", "low", "high", "rounds", "slower", "machine", "runtime"} == set(
+        found["speed"]
+    )
+    assert found["speed_note"] in " ".join(capsys.readouterr().out.split())
+    assert run(["optimize", model, "--then", "tensorrt"]) == 2
+    assert "runtime: must be one of eager, inductor" in capsys.readouterr().err
