@@ -9,7 +9,7 @@ machine's fingerprint (processor, threads, versions); a kernel is the same kerne
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from costs.runtimes import MeasuringError, Runtime, fingerprint, runtime
 from costs.timing import Call, Timing, interleaved
 from graphs.database import Database, cache_folder
 from graphs.graph import Graph
+from operators.operator import TensorType
 
 SECONDS_FOR_A_KERNEL = 0.03
 """About how long one kernel is measured (at least three runs, however long they take)."""
@@ -33,6 +34,8 @@ CACHE_BYTES = 64e6
 MOST_PENDING = 50
 """Kernels measured between two writes to the store."""
 MOST_COPIES = 64
+MOST_AT_ONCE, BATCH_BYTES = 24, 1e9
+"""How many kernels are measured in turn, and about how large their tensors may be together."""
 SMALL_BYTES = 16e3
 """Weights below this are found in some cache whatever happens."""
 
@@ -131,7 +134,7 @@ class Measured(Roofline):
     def measure(self, graph: Graph) -> None:
         """Measure what is not known yet of a graph's kernels, interleaved with one another."""
         missing = [fragment for fragment in self.kernels_of(graph) if self._look_up(fragment) is _UNKNOWN]
-        for group in _batches(missing, 24):
+        for group in _batches(missing, self.bytes_of):
             self._measure(group)
 
     def cost(self, graph: Graph, memory: bool = True) -> Cost:
@@ -212,9 +215,19 @@ class Measured(Roofline):
 _UNKNOWN = object()
 
 
-def _batches(items: Sequence[Fragment], size: int) -> Iterator[Sequence[Fragment]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def _batches(items: Sequence[Fragment], bytes_of: Callable[[TensorType], float]) -> Iterator[Sequence[Fragment]]:
+    """The fragments in groups whose tensors, copies of weights included, are in memory at once."""
+    group: list[Fragment] = []
+    room = BATCH_BYTES
+    for item in items:
+        weights = sum(bytes_of(operand.type) for operand in item.operands if operand.known)
+        room -= max(min(CACHE_BYTES, MOST_COPIES * weights), 2 * weights) + sum(bytes_of(operand.type) for operand in item.operands)
+        if group and (room < 0 or len(group) == MOST_AT_ONCE):
+            yield group
+            group, room = [], BATCH_BYTES
+        group.append(item)
+    if group:
+        yield group
 
 
 def is_cold(graph: Graph) -> bool:
