@@ -69,7 +69,10 @@ class Bench:
             values = (ORDINARY, SMALL, DISTINCT, POSITIVE)[position % 4]
             instance = space.build(ground, sizes, values, space.families[0], self.seed + position)
             if instance is not None:
-                outputs = computed(self.traced.pattern, instance)
+                try:
+                    outputs = computed(self.traced.pattern, instance)
+                except Uncallable:
+                    continue
                 if outputs is not None:
                     self.runs.append((instance, outputs))
 
@@ -81,7 +84,10 @@ class Bench:
             where = ", ".join(f"{name} = {size}" for name, size in instance.sizes.items())
             if any(isinstance(statement, Formula) and not evaluator(statement)(instance.sizes) for statement in required):
                 return f"is not well-formed at {where}"
-            outputs = computed(mutant, instance)
+            try:
+                outputs = computed(mutant, instance)
+            except Uncallable:
+                continue
             if outputs is None:
                 return f"raises at {where}"
             if len(outputs) != len(expected) or any(_differ(a, b) for a, b in zip(expected, outputs, strict=True)):
@@ -101,8 +107,15 @@ class Bench:
         return Trial(self.rule, mutant.change, filled if proof.proved and "all sizes ≥ 1" in proof.scope else wrong, proof)
 
 
+class Uncallable(Exception):
+    """torch has no call of this form (a number in the place of a tensor), so that running tells nothing of the mutant."""
+
+
 def computed(graph: Graph, instance: Instance) -> list[Any] | None:
-    """What a graph computes of an instance, in float64 where it computes in floating point; nothing where torch refuses."""
+    """What a graph computes of an instance, in float64 where it computes in floating point; nothing where torch refuses.
+
+    Raises: Uncallable.
+    """
     sizes = {Symbol(name): size for name, size in instance.sizes.items()}
     arguments = dict(zip(instance.rule.signature().names, instance.arguments(), strict=True))
     known: dict[Value, Any] = {}
@@ -119,8 +132,10 @@ def computed(graph: Graph, instance: Instance) -> list[Any] | None:
                     operands = [None if operand is None else known[operand] for operand in graph.operands(node)]
                     known.update(apply_operator(node, widened_operator(operator), operands, sizes))
         return [known[value] for value in graph.outputs]
-    except (RuntimeError, IndexError, TypeError, ValueError, ArithmeticError, NotImplementedError):
-        return None  # sizes, positions or dtypes that torch does not take
+    except (TypeError, NotImplementedError) as error:
+        raise Uncallable(str(error)) from error
+    except (RuntimeError, IndexError, ValueError, ArithmeticError):
+        return None  # sizes or positions that torch does not take
 
 
 def _differ(expected: Any, found: Any) -> bool:

@@ -53,3 +53,8 @@ def test_a_rule_without_a_condition_is_a_mutant() -> None:
     changes = [trial.change for trial in trials(rule, 0)]
     assert len(changes) == len(rule.requires)
     assert all(change.startswith("without the condition") for change in changes)
+
+
+def test_a_mutant_that_torch_cannot_call_is_not_taken_as_wrong() -> None:
+    tried = [trial for trial in trials(RULES["ClampOfNegation"], 40, seed=1) if trial.change.startswith("swap at Clamp")]
+    assert tried and not any(trial.proved_wrongly for trial in tried)
