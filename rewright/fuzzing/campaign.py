@@ -118,8 +118,8 @@ _TURN = {"operator": 4, "rule": 1, "proof": 1, "firing": 1, "walk": 1, "model": 
 _MOST = {"operator": 6, "rule": 4, "proof": 4, "firing": 4, "walk": 4, "model": 4}
 """Examples of a task at most."""
 _TURN_ORDER = (
-    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "proof", "model", "proof", "walk", "rule",
-    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "proof", "model", "proof", "walk", "firing",
+    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "firing", "proof", "firing", "model", "proof", "walk", "firing", "rule",
+    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "firing", "proof", "firing", "model", "proof", "walk", "firing",
 )  # fmt: skip
 
 
