@@ -9,7 +9,7 @@ however they broadcast. Nothing is concluded for a rank at which the two sides w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,15 +88,25 @@ def _speaks(rule: type[Rule], case: Case) -> bool:
 def _differs(rule: type[Rule], case: Case, base: Case, pattern: Graph, replacement: Graph) -> str | None:
     """Why the graphs are not those of the base case, index by index; None when they are."""
     exact = tuple(dims for name, dims in case.stars if dims and not rule.signature().stars[name].broadcastable)
-    for graph, side in ((pattern, rule.pattern), (replacement, rule.replacement)):
-        try:
-            plain = _trace_as(rule, side, base, graph)
-        except ShapeError as error:
-            return str(error)
-        reason = _Alignment(graph, plain, _star_symbols(case), _star_symbols(base), exact).difference()
+    inputs = [operator for graph in (pattern, replacement) for node in graph.inputs if isinstance(operator := graph.operator(node), Input)]
+    dtypes = tuple(dict.fromkeys((operator.name, operator.type.dtype) for operator in inputs if not operator.type.weak))
+    plain = _base_graphs(rule, base, dtypes)
+    if isinstance(plain, str):
+        return plain
+    for graph, other in zip((pattern, replacement), plain, strict=True):
+        reason = _Alignment(graph, other, _star_symbols(case), _star_symbols(base), exact).difference()
         if reason is not None:
             return reason
     return None
+
+
+@remembered
+def _base_graphs(rule: type[Rule], base: Case, dtypes: tuple[tuple[str, str], ...]) -> tuple[Graph, Graph] | str:
+    """Both sides in a proved case, on tensors of these dtypes; or why they cannot be traced there."""
+    try:
+        return trace_side(rule, rule.pattern, base, dict(dtypes))[0], trace_side(rule, rule.replacement, base, dict(dtypes))[0]
+    except ShapeError as error:
+        return str(error)
 
 
 def _dims(case: Case) -> str:
@@ -123,12 +133,6 @@ def _base(case: Case, stars: Mapping[str, Star], as_found: bool) -> Case:
 @remembered
 def _cases(rule: type[Rule]) -> frozenset[Case]:
     return frozenset(cases(rule))
-
-
-def _trace_as(rule: type[Rule], side: Callable[..., Any], base: Case, like: Graph) -> Graph:
-    """One side in the base case, on the dtypes of the inputs of a graph."""
-    dtypes = {o.name: o.type.dtype for node in like.inputs if isinstance(o := like.operator(node), Input) and not o.type.weak}
-    return trace_side(rule, side, base, dtypes)[0]
 
 
 def _star_symbols(case: Case) -> frozenset[Symbol]:
