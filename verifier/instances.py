@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,13 +11,13 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from operators.expressions import Atom, Dim, Formula, Symbol, substitute, symbol
+from operators.expressions import Atom, Dim, Formula, Symbol, substitute
 from operators.operator import kind_of
-from rewrites.cases import Case, TracedCase, attribute_facts, cases, size_facts, speaks_of_sizes, trace_case, unit_facts
-from rewrites.code import functions_of, reads_rank
+from rewrites.cases import Case, TracedCase, attribute_facts, size_facts, speaks_of_sizes, trace_case, unit_facts
 from rewrites.rule import Requires, Rule
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, TensorVariable
 from verifier import conditions
+from verifier.drawing import drawn_cases
 from verifier.sizes import Assignment, SizeModel, flattened
 from verifier.values import EXTREME, LAYOUTS, ORDINARY, POSITIVE, SMALL, SPECIAL, draw_number, draw_values, laid_out
 
@@ -184,7 +183,7 @@ class Space:
     def __init__(self, rule: type[Rule], seed: int = 0, most_cases: int = 24) -> None:
         self.rule, self.seed = rule, seed
         self.signature = rule.signature()
-        chosen = list(_test_cases(rule))
+        chosen = list(drawn_cases(rule))
         if len(chosen) > most_cases:
             source = random.Random(seed)
             chosen = chosen[: most_cases // 3] + source.sample(chosen[most_cases // 3 :], most_cases - most_cases // 3)
@@ -355,58 +354,6 @@ def _shared(names: Sequence[str], shapes: Mapping[str, tuple[int, ...]], dtypes:
     if not share or not pairs:
         return {}
     return dict([pairs[share % len(pairs)]])
-
-
-def _test_cases(rule: type[Rule]) -> Iterator[Case]:
-    """The proof's cases, and further ways to broadcast."""
-    seen = set()
-    for case in [*cases(rule, ranks=(1, 2, 0)), *_broadcasts(rule), *_of_many_dims(rule)]:
-        if case not in seen:
-            seen.add(case)
-            yield case
-
-
-def _of_many_dims(rule: type[Rule]) -> Iterator[Case]:
-    """Cases of more dims than are proved: of 3 and 5, and where a function may ask for the rank, next to the numbers in its code."""
-    signature = rule.signature()
-    if not signature.stars:
-        return
-    counts = {3, 5}
-    if reads_rank(rule):
-        numbers = {n for function in functions_of(rule) for n in function.__code__.co_consts if type(n) is int and 2 <= n <= 12}
-        counts |= {4, 6} | {n + step for n in numbers for step in (-1, 0, 1)}
-    for count in sorted(counts):
-        dims: dict[str, tuple[Dim, ...]] = {name: tuple(symbol(f"{name}_{i}") for i in range(count)) for name in signature.stars}
-        if any(star.broadcastable for star in signature.stars.values()):
-            dims = {name: tuple(symbol(f"size_{i}") for i in range(count)) for name in signature.stars}
-        for choices in itertools.islice(signature.choices(dims), 2):
-            case = Case(tuple(dims.items()), tuple(choices.items()))
-            if all(fact is not False for fact in size_facts(rule, case)):
-                yield case
-
-
-def _broadcasts(rule: type[Rule]) -> Iterator[Case]:
-    signature = rule.signature()
-    loose = [star.name for star in signature.stars.values() if star.broadcastable]
-    named = [star.name for star in signature.stars.values() if not star.broadcastable]
-    if not loose:
-        return
-    a, b, c = symbol("size"), symbol("size_0"), symbol("size_1")
-    rows: list[tuple[tuple[Dim, ...], ...]] = [
-        ((b, c), (c,)),
-        ((c,), (b, c)),
-        ((b, c), (b, 1)),
-        ((1, c), (b, 1)),
-        ((b, 1), (1, c)),
-        ((a,), (a,)),
-    ]
-    for row in rows:
-        stars = {name: row[position % 2] for position, name in enumerate(loose)} | {name: (symbol(f"{name}_0"),) for name in named}
-        for choices in signature.choices(stars):
-            case = Case(tuple(stars.items()), tuple(choices.items()))
-            if all(fact is not False for fact in size_facts(rule, case)):
-                yield case
-                break
 
 
 @st.composite
