@@ -22,7 +22,7 @@ NOTHING = 1e-4
 """A move pays when the window is worse by more than this share without it."""
 
 
-def revise(explorer: Explorer, limits: Limits, most: int = 24) -> State:
+def revise(explorer: Explorer, limits: Limits, most: int) -> State:
     """The best state after trying, for each rule used on the way to it, at most `most` graphs near the places it leaves free.
 
     A rule is tried again as long as leaving it out leads to something better.

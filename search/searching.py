@@ -243,15 +243,17 @@ class _Run:
 
         if self.workers.several and len(windows) > 1:
             share = max(1.0, len(windows) / self.workers.jobs)
-            for recipe in self.workers.solve_all([problem(window, share) for window in windows], self.out_of_time):
-                yield recipe
-                self._tell(None)
+            yield from self.workers.solve_all([problem(window, share) for window in windows], self._told_out_of_time)
             return
         for position, window in enumerate(windows):
             if self.out_of_time():
                 yield None
             else:
                 yield solve(self.setting, problem(window, len(windows) - position), self.out_of_time, self._tell)
+
+    def _told_out_of_time(self) -> bool:
+        self._tell(None)
+        return self.out_of_time()
 
     def _tell(self, explorer: Explorer | None) -> None:
         """Say how far the search is, `explorer` being the one at work."""

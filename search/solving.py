@@ -69,7 +69,7 @@ def solve(
     explorer = Explorer(problem.graph, rules, setting.roofline, setting.value, needs_memory, on_step, favoured)
     limits = Limits(setting.expansions, max(20, setting.expansions // 4), out_of_time)
     explorer.run(limits)
-    best = revise(explorer, limits)
+    best = revise(explorer, limits, min(24, setting.expansions))
     complete = not out_of_time()
     moves = written(best.path, problem.order, {rule: number for number, rule in enumerate(setting.rules)})
     moves = without_idle_moves(moves, problem.graph, problem.order, setting.rules, setting.roofline, setting.value, needs_memory)
