@@ -19,7 +19,6 @@ WRONG = {"DynamicSliceOfDynamicSlice"}
 """The two sides clamp their starts against different sizes."""
 TESTED = {
     "RemainderOfShifted": "truncation of a quotient whose sign follows from a condition on both operands",
-    "AddOfUpdatedZeros": "a start that is clamped by the data, inside a condition and inside an index",
 }
 """Right, and beyond what is proved today, with what is missing."""
 

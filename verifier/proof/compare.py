@@ -23,6 +23,7 @@ from operators.expressions import (
     any_of,
     divide_exactly,
     equal,
+    negate,
     substitute,
     substitute_formula,
 )  # fmt: skip
@@ -73,6 +74,9 @@ class Comparison_:
 
         top = self.depth == 1
         rest = self._cancel(difference, guards)
+        joined = with_opposite_guards(rest)
+        if joined is not None and not self._cancel(joined, guards).terms:
+            rest = Value({})
         if top:
             self.unmatched = list(rest.terms.items())
         return not rest.terms or pointwise.is_zero(rest, guards, self)
@@ -212,6 +216,23 @@ class Comparison_:
         moved = Product(other.bound, other.guards, sorted_factors({Function("value", (other.value,), lambda v: v): 1}))
         equations = [e for x, y in zip(lead.factors, moved.factors, strict=True) for e in equations_between(x[0], y[0])]
         yield from limit_solutions(equations, moved) if at_limits else solutions(equations, lead, moved, bijective=False)
+
+
+def with_opposite_guards(value: Value) -> Value | None:
+    """The value with P − P·[g] written as P·[not g] where there are such pairs, so that P counts only where it must; else nothing."""
+    left, joined = dict(value.terms), False
+    for wide, coefficient in list(value.terms.items()):
+        for narrow, other in list(left.items()):
+            extra = narrow.guards - wide.guards
+            alike = narrow.bound == wide.bound and narrow.factors == wide.factors and wide.guards < narrow.guards and len(extra) == 1
+            opposite = negate(next(iter(extra))) if alike and other == -coefficient and wide in left else None
+            if isinstance(opposite, Formula):
+                del left[wide], left[narrow]
+                one = Product(wide.bound, wide.guards | {opposite}, wide.factors)
+                left[one] = left.get(one, Fraction(0)) + coefficient
+                joined = True
+                break
+    return Value({product: coefficient for product, coefficient in left.items() if coefficient}) if joined else None
 
 
 def missing_split(unmatched: list[tuple[Product, Fraction]]) -> SplitNeeded | None:
