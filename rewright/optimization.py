@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -147,6 +148,9 @@ def optimize(
     certified: Callable[[type[Rule]], Verdict] | None = None,
     progress: Callable[[Progress], None] | None = None,
     on_rule: Callable[[str], None] = lambda name: None,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    resume: bool = False,
 ) -> Result:
     """The best equivalent of a model that verified rules lead to.
 
@@ -161,6 +165,8 @@ def optimize(
     expansions: graphs expanded for each distinct part of the model at most
     rules: instead of the library   require_proof: use no rule that is only tested, or proved up to a size
     certified: the verdict of a rule, instead of the stored one or a fresh verification
+    jobs: processes that search parts of the model at the same time, or an `executor` for them; the result is the same for any number
+    resume: keep parts that were searched in the user's cache, and take those found there
     progress: hears how far the search is   on_rule: hears the name of each rule whose evidence is looked up or made
     Raises: CaptureError for a model that torch.export refuses; NumericCheckError, EmissionDiffersError rather than hand out
     something that computes another function.
@@ -190,6 +196,9 @@ def optimize(
         inputs=inputs,
         progress=progress,
         pricing=_pricing(original, runtime, device, kernels, sizes) if aim.measured else None,
+        jobs=jobs,
+        executor=executor,
+        store=True if resume else None,
     )
     emitted = to_module(found.graph)
     if runnable is not None and example_inputs is not None:

@@ -52,6 +52,8 @@ def optimize(
     budget: Annotated[float, typer.Option(min=0.001, help="Seconds of search.")] = 60.0,
     require_proof: Annotated[bool, typer.Option("--require-proof", help="Use no rule that is only tested.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Decides every random draw.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes to search in; the result is the same for any number.")] = 1,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do not use what earlier searches found, and keep nothing.")] = False,
     out: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT", help="Write the optimised model, as .pt2 or .onnx.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="F.html", help="Write an HTML report.")] = None,
     json: Annotated[str | None, typer.Option(metavar="F", help="Write figures and steps as JSON; - is standard output.")] = None,
@@ -79,6 +81,8 @@ def optimize(
             budget=budget,
             seed=seed,
             require_proof=require_proof,
+            jobs=jobs,
+            resume=not fresh,
         )
     except (NumericCheckError, EmissionDiffersError) as error:
         messages().print(f"rewright: {model}: nothing is handed out, because {error}")

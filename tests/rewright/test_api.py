@@ -105,6 +105,30 @@ def test_an_optimised_module_is_called_as_the_original_and_agrees(tmp_path: Path
     assert page.endswith("</html>\n")
 
 
+def test_an_optimisation_goes_on_where_an_earlier_one_was(tmp_path: Path) -> None:
+    model, x = Normalised().eval(), torch.randn(2, 3, 8, 8)
+    heard: list[int] = []
+
+    def optimised() -> list[str]:
+        result = rewright.optimize(
+            model,
+            (x,),
+            rules=[FoldBatchNormIntoConvolution],
+            kernels="none",
+            resume=True,
+            jobs=2,
+            progress=lambda p: heard.append(p.expanded),
+        )
+        return [step.rule for step in result.steps]
+
+    assert optimised() == ["FoldBatchNormIntoConvolution"]
+    assert heard
+    heard.clear()
+    assert optimised() == ["FoldBatchNormIntoConvolution"]
+    assert not heard, "nothing was searched"
+    assert (tmp_path / "cache" / "windows.sqlite").exists()
+
+
 def test_a_refuted_rule_is_never_applied() -> None:
     model, x = Normalised().eval(), torch.randn(2, 3, 8, 8)
     result = rewright.optimize(model, (x,), rules=[DropRelu], budget=20)
