@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
+from types import CodeType
 from typing import Any, ClassVar
 
 from rewrites.rule import Rule
@@ -38,7 +40,8 @@ class OnnxRule(Rule):
         pieces = [_version()]
         for rule in parts_of(cls):
             functions = (rule._condition_function, rule._replacement_pattern._function)
-            pieces += [str(rule._target_pattern), *map(_text, functions)]
+            # Unnamed values are printed with their addresses, which change from run to run.
+            pieces += [re.sub(r"anonymous:\d+", "anonymous", str(rule._target_pattern)), *map(_text, functions)]
             owner = getattr(functions[1], "__self__", None)
             pieces += [_text(kind) for kind in type(owner).__mro__ if owner is not None and kind.__module__ != "builtins"]
         return hashlib.sha256("\n".join(pieces).encode()).hexdigest()
@@ -70,7 +73,12 @@ def _text(item: Any) -> str:
         return inspect.getsource(item)
     except (OSError, TypeError):
         code = getattr(item, "__code__", None)
-        return f"{item!r}" if code is None else f"{item.__qualname__}{code.co_code.hex()}{code.co_consts}{code.co_names}"
+        return f"{type(item).__name__}" if code is None else f"{item.__qualname__}{_code(code)}"
+
+
+def _code(code: CodeType) -> str:
+    constants = [_code(constant) if isinstance(constant, CodeType) else repr(constant) for constant in code.co_consts]
+    return f"{code.co_code.hex()}{constants}{code.co_names}"
 
 
 def parts_of(rule: type[OnnxRule]) -> list[Any]:

@@ -22,6 +22,7 @@ from verifier.counterexample import Counterexample, Step
 from verifier.equivalence.comparing import CannotRunError, compare_graphs
 from verifier.equivalence.joining import AlignmentError
 from verifier.equivalence.result import Comparison, Intermediate
+from verifier.isolation import TimeLimit, time_limit
 from verifier.onnx_rules.instances import Unsupported, instances, with_symbols
 from verifier.onnx_rules.operands import NUMBERS, Draw
 from verifier.verdict import Part, Status, Verdict
@@ -30,6 +31,7 @@ from verifier.versions import versions
 MOST_DRAWS = 3000
 _SECONDS_EACH = 12.0
 _TESTS_EACH = 8
+_SECONDS_APPLYING = 4.0
 
 
 @dataclass
@@ -156,7 +158,10 @@ def _rewritten(rule: type[OnnxRule], model: onnx.ModelProto, report: _Report) ->
 
     given = ir.serde.deserialize_model(copy.deepcopy(model))
     try:
-        count = rule.apply_to(given)
+        with time_limit(_SECONDS_APPLYING):
+            count = rule.apply_to(given)
+    except TimeLimit:
+        return "the rule does not end: what it writes, it matches again"
     except Exception as error:  # the rule is somebody's code: what it raises is what is wrong with it
         return f"the rule raises {type(error).__name__}: {' '.join(str(error).split())[:300]}"
     return ir.serde.serialize_model(given) if count else None
