@@ -7,7 +7,7 @@ from typing import Any
 
 from graphs.graph import Graph, Value
 from graphs.trace import Proxy, TraceError, trace
-from operators.operator import ShapeError, collecting_obligations
+from operators.operator import ShapeError, TensorType, collecting_obligations
 from operators.sources import Constant, Full, Input
 from rewrites.conditions import comparable
 from rewrites.host import IMPURE
@@ -101,7 +101,7 @@ def apply_in_place(match: Match, graph: Graph) -> Applied:
     journal = _Journal(graph)
     try:
         values = _replacement(match, graph)
-        _check(match, graph, values)
+        _check(match, graph, values, journal.start)
         added = [node for node in range(journal.start, graph._next) if node in graph.network]
         for old, new in zip(match.outputs, values, strict=True):
             if old != new:
@@ -179,13 +179,30 @@ def _absent(absent: Absent, graph: Graph) -> Value:
     return graph.add(Full(absent.type.shape, absent.type.dtype), graph.scalar(absent.number))
 
 
-def _check(match: Match, graph: Graph, values: list[Value]) -> None:
+def _check(match: Match, graph: Graph, values: list[Value], start: int) -> None:
     if len(values) != len(match.outputs):
         raise RewriteError(f"{match}: the replacement gives {len(values)} outputs, the pattern {len(match.outputs)}")
     for position, (old, new) in enumerate(zip(match.outputs, values, strict=True)):
         before, after = graph.type(old), graph.type(new)
-        if before != after:
+        if before != after and not _restated(graph, new, before, start):
             raise RewriteError(f"{match}: output {position} must stay {before}, the replacement gives {after}")
+
+
+def _restated(graph: Graph, new: Value, before: TensorType, start: int) -> bool:
+    """Symbolic sizes that the replacement writes in other words are written as before; False when a type is another one.
+
+    The verifier proves of every rule that both sides have one shape where the pattern's operators take their operands at all: of images
+    joined along their channels, one may have the height 8·a and another 2·b, which are then equal.
+    """
+    after = graph.type(new)
+    if new.node < start or (before.dtype, before.ndim, before.weak) != (after.dtype, after.ndim, after.weak):
+        return False
+    if any(a != b and isinstance(a, int) and isinstance(b, int) for a, b in zip(before.shape, after.shape, strict=True)):
+        return False
+    types = list(graph.types(new.node))
+    types[new.output] = before
+    graph.network.nodes[new.node]["types"] = tuple(types)
+    return True
 
 
 def _remove_dead(match: Match, graph: Graph, journal: _Journal, added: list[int]) -> list[int]:

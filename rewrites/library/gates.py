@@ -227,6 +227,21 @@ class HardswishFromHardsigmoid(Rule):
         return F.hardswish(x)
 
 
+class GateBesideIdentity(Rule):
+    """An image times a gate per sample and channel, plus the image, is the image times one more than the gate."""
+
+    source = "Hu et al. 2018 (squeeze and excitation), with a skip beside it as in PP-OCR's feature pyramid"
+    settles = True
+    equality = wider
+    trainable = True
+
+    def pattern(x: Float[Tensor, "n c h w"], gate: Float[Tensor, "n c 1 1"]):
+        return x * gate + x
+
+    def replacement(x, gate):
+        return x * (gate + 1)
+
+
 class GatedLinearUnitFromHalves(Rule):
     """The first half of the features times the sigmoid of the second half is a gated linear unit."""
 
