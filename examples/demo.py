@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -15,6 +12,7 @@ from models.residual import TwoBranchBlock, randomise_statistics
 from rich.console import Console
 
 import rewright
+from costs.timing import interleaved
 from rewright.tables import step_table, verdict_table
 from rewright.verification import Request, entry_of, verdict_of
 from rewrites.library.convolution import EnlargeKernels, FoldBatchNormIntoConvolution
@@ -69,11 +67,12 @@ def fold_resnet(console: Console) -> None:
     torch.manual_seed(0)
     model = randomise_statistics(ResNetModel(ResNetConfig())).eval()
     images = torch.randn(2, 3, 224, 224)
-    result = rewright.optimize(model, (images,), rules=[FoldBatchNormIntoConvolution], kernels="none", device="cpu")
+    result = rewright.optimize(model, (images,), rules=[FoldBatchNormIntoConvolution], kernels="none", device="cpu", time_here=False)
     folded = [step for step in result.steps if step.rule == FoldBatchNormIntoConvolution.__name__]
     with torch.no_grad():
         expected, found = model(images).last_hidden_state, result.module(images).last_hidden_state
-        before, after = interleaved([lambda: model(images), lambda: result.module(images)])
+        timings = interleaved([lambda: model(images), lambda: result.module(images)], seconds=0.0, fewest=REPEATS)
+    before, after = (timing.median for timing in timings)
     error = float((expected - found).abs().max() / expected.abs().max())
     console.print(f"{len(folded)} batch norms folded in {result.seconds:.1f} s, capture and check included")
     console.print(f"kernels {result.before.kernels} -> {result.after.kernels} (one per operator)")
@@ -87,19 +86,6 @@ def fold_resnet(console: Console) -> None:
 
 
 REPEATS = 9
-
-
-def interleaved(calls: list[Callable[[], object]]) -> list[float]:
-    """The median seconds of each call, the calls taking turns."""
-    for call in calls:
-        call()
-    seconds: list[list[float]] = [[] for _ in calls]
-    for _ in range(REPEATS):
-        for position, call in enumerate(calls):
-            started = time.perf_counter()
-            call()
-            seconds[position].append(time.perf_counter() - started)
-    return [statistics.median(runs) for runs in seconds]
 
 
 if __name__ == "__main__":
