@@ -36,7 +36,8 @@ def _enter(network: nx.MultiDiGraph[int], node: int, data: dict[str, Any], opera
     """What `add_node` and an `add_edge` for each operand do for a new node, several times as fast."""
     network._node[node] = data
     network._adj[node] = {}
-    producers = network._pred[node] = {}
+    producers: dict[int, dict[tuple[int, int], dict[str, Any]]] = {}
+    network._pred[node] = producers
     for position, operand in enumerate(operands):
         if operand is not None:
             keys = producers.get(operand.node)

@@ -8,7 +8,7 @@ or another one, is answered from memory. An answer for which the contents of con
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from graphs.graph import Graph
 from operators.operator import Operator, TensorType
@@ -58,8 +58,7 @@ class Marks:
 
 
 def _kinds(value: object) -> Hashable:
-    kind: Hashable = type(value)
-    return tuple(map(_kinds, value)) if isinstance(value, tuple) else kind
+    return tuple(map(_kinds, value)) if isinstance(value, tuple) else cast(Hashable, type(value))
 
 
 MARKS = Marks()
