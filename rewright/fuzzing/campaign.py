@@ -78,7 +78,7 @@ def library_subjects() -> list[Subject]:
 
     found = [Subject("operator", name) for name in names()]
     for rule in usable_rules():
-        found += [Subject(kind, rule.__name__) for kind in ("rule", "proof", "firing", "walk")]
+        found += [Subject(kind, rule.__name__, group=rule.__module__) for kind in ("rule", "proof", "firing", "walk")]
     return [*found, *(Subject("model", name) for name in FAMILIES)]
 
 
@@ -124,10 +124,16 @@ _TURN_ORDER = (
 
 
 def _rounds(subjects: list[Subject], seed: int) -> Iterator[tuple[Subject, int]]:
+    """The subjects in a drawn order, again and again, with how often all were through; groups take turns, however large they are."""
     chance = random.Random(seed)
     for times in itertools.count():
+        groups: dict[str, list[Subject]] = {}
         for subject in chance.sample(subjects, len(subjects)):
-            yield subject, min(times, 4)
+            groups.setdefault(subject.group, []).append(subject)
+        for row in itertools.zip_longest(*groups.values()):
+            for subject in row:
+                if subject is not None:
+                    yield subject, min(times, 4)
 
 
 def replays(subjects: Sequence[Subject], database: str) -> list[Task]:

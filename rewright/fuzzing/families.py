@@ -12,7 +12,7 @@ from hypothesis.strategies import SearchStrategy
 from torch import Tensor
 
 from rewright.fuzzing.programs import Builder, Impossible, Program, floating, shape_text
-from rewright.fuzzing.steps import CALM, STEPS, batch_norm, convolution, dtype_text, image
+from rewright.fuzzing.steps import CALM, STEPS, batch_norm, binary, convolution, dtype_text, image, in_place, unary
 from rewrites.rule import Rule
 from rewrites.signature import TensorVariable
 from verifier.instances import Space
@@ -150,6 +150,13 @@ def free(b: Builder) -> None:
             return
 
 
+def writing(b: Builder) -> None:
+    """Writes into tensors of the model's own, through views and other names, and what reads them."""
+    b.given(b.whole(1, 3), b.whole(2, 4), dtype=b.choose("float64", "float32"))
+    for _ in range(b.whole(2, 5)):
+        _try(b, b.choose(in_place, in_place, binary, unary))
+
+
 def _try(b: Builder, step: Callable[[Builder], Any]) -> None:
     """A step, unless PyTorch refuses what it asks for."""
     try:
@@ -220,7 +227,7 @@ def _literal(tensor: Tensor) -> str:
 
 
 FAMILIES: Mapping[str, Callable[[Builder], None]] = {
-    "convolutional": convolutional, "attention": attention, "recurrent": recurrent, "free": free,
+    "convolutional": convolutional, "attention": attention, "recurrent": recurrent, "free": free, "writing": writing,
 }  # fmt: skip
 
 

@@ -15,12 +15,13 @@ OWN = ("operators", "graphs", "rewrites", "verifier", "costs", "search", "rewrig
 class Subject:
     """What one check is about: its kind (`operator`, `rule`, `firing`, `proof`, `model`, `walk`) and a name.
 
-    source: the words that load it again in another process, where it is not the library's
+    source: the words that load it again in another process, where it is not the library's   group: what it is one of; groups take turns
     """
 
     kind: str
     name: str
     source: str = ""
+    group: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

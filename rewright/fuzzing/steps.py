@@ -259,4 +259,4 @@ STEPS = (image,) * 3 + (layer, unary, binary, shaping) * 2 + (reduction, joining
 CALM = (layer, unary, binary, joining, shaping, reduction, in_place)
 """The steps that follow a block of a family."""
 
-__all__ = ["CALM", "STEPS", "axis_of", "batch_norm", "binary", "convolution", "dtype_text", "image", "layer", "unary"]
+__all__ = ["CALM", "STEPS", "axis_of", "batch_norm", "binary", "convolution", "dtype_text", "image", "in_place", "layer", "unary"]
