@@ -124,7 +124,7 @@ def main() -> None:
     torch.set_num_threads(1)
     if options.residual:
         findings, seconds = run(RESIDUAL, options.max_ops or 4, options.jobs, options.folder, (1, 1))
-        merging, merging_seconds = run(("conv", "biased", "add"), 3, options.jobs, options.folder, (2, 2))
+        merging, merging_seconds = run(("conv", "biased", "add"), 3, options.jobs, options.folder, (3, 2))
         together = Findings(kept=findings.kept + merging.kept, candidates=findings.candidates + merging.candidates)
         together.equations = findings.equations + merging.equations
         parts = [f"Operators {', '.join(RESIDUAL)}: {seconds}.", growth_table(findings), counts(findings)]

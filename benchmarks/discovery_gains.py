@@ -30,7 +30,7 @@ from rewrites.rule import Rule
 VOCABULARIES: tuple[tuple[Sequence[str] | None, int, tuple[int, int]], ...] = (
     (None, 3, (4, 2)),
     (RESIDUAL, 4, (1, 1)),
-    (("biased", "add", "scale", "concat", "enlarge", "centre"), 3, (2, 2)),
+    (("biased", "add", "scale", "concat", "enlarge", "centre"), 3, (3, 2)),
     (("matmul", "add", "mul", "sigmoid", "tanh", "concat"), 3, (4, 2)),
 )
 """The families of each discovery, the operations on a side at most, and the inputs of each sort (activations, weights)."""

@@ -15,7 +15,7 @@ from rewrites.generator.generalisation import HEADER, Candidate, Discovered, rul
 from rewrites.generator.judging import Court, Judge, Judgement, Judgements
 from rewrites.generator.shrinking import Shrinking
 from rewrites.generator.terms import Term, TermBank
-from rewrites.generator.vocabulary import Operation, Source
+from rewrites.generator.vocabulary import SORTS, Operation, Source
 from rewrites.rule import Rule
 
 
@@ -164,17 +164,27 @@ class Discovery:
         return self.occurs is None or all(term.is_input or self.occurs(term) for term in terms)
 
     def _oriented(self, left: Term, right: Term) -> Candidate | None:
-        """The pair with a side that binds every input, and may occur, as the pattern; None when neither does."""
-        for pattern, replacement in ((right, left), (left, right)):
-            if set(replacement.inputs) <= set(pattern.inputs) and not pattern.is_input and self._may_occur(pattern):
-                return Candidate((pattern,), (replacement,))
-        return None
+        """The pair with a side that binds every input, and may occur, as the pattern; None when neither does.
+
+        Of two such sides the one with fewer operations on weights alone: in a model they are one constant, and nothing would match.
+        """
+        able = [
+            Candidate((pattern,), (replacement,))
+            for pattern, replacement in ((right, left), (left, right))
+            if set(replacement.inputs) <= set(pattern.inputs) and not pattern.is_input and self._may_occur(pattern)
+        ]
+        return min(able, key=lambda candidate: _on_weights(candidate.left[0]), default=None)
 
     def _generality(self, candidate: Candidate) -> tuple[Any, ...]:
         """Small first; of one size the most general first, then what speaks of activations."""
         weights = {source.name[0] for source in self.sources if source.weight}
         inputs = candidate.inputs
         return candidate.size, -len(inputs), sum(name[0] in weights for name in inputs), str(candidate)
+
+
+def _on_weights(term: Term) -> int:
+    """How many operations of the term are on weights alone."""
+    return sum(not part.is_input and all(SORTS[name[0]].weight for name in part.inputs) for part in term)
 
 
 def _note(shrinking: Shrinking, findings: Findings) -> None:
