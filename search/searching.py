@@ -153,7 +153,7 @@ class _Run:
                 return
             improved, ends, runs = self._sweep(shunned)
             idle = 0 if improved else idle + 1
-            if runs == 1 or idle == 2:
+            if runs <= 1 or idle == 2:
                 return
             shunned = ends
 

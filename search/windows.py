@@ -73,7 +73,7 @@ def boundaries(graph: Graph, order: Sequence[int], most: int, shunned: Collectio
     crossing = _crossing(graph, order)
     marks = [hash((type(graph.operator(node)).__name__, graph.types(node))) for node in order]
     if len(order) <= most:
-        return [list(order)]
+        return [list(order)] if order else []
 
     def cut(start: int, shortest: int, longest: int) -> int:
         """Where the fewest values cross, at so many nodes from the start."""

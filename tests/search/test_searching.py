@@ -226,3 +226,10 @@ def test_a_small_gain_does_not_stand_in_the_way_of_a_large_one() -> None:
     result = search(graph, [*RULES, StridedPointwiseConvolutionAsSlice], certified, expansions=2)
     assert [step.rule for step in result.steps] == ["EnlargeKernels", "AddConvolutionsOfOneInput"]
     assert result.after.kernels == 2
+
+
+def test_a_graph_that_computes_nothing_stays_what_it_is() -> None:
+    graph = Graph()
+    graph.outputs = [graph.input("x", TensorType((2, 2)))]
+    found = search(graph, RULES, certified)
+    assert found.steps == [] and found.complete and len(found.graph) == 1
