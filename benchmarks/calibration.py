@@ -3,6 +3,7 @@
 Every model of `examples.models` runs in eager mode, as emitted; beside it stand the sum of its kernels, each measured by itself
 (`costs.measured`), and the roofline of a device fitted to those kernels (`costs.fitting`; `--fit` prints it as it stands in
 `costs/devices.py`). A model counts as heavy in convolutions and matrix products where these take at least three quarters of its time.
+With one thread, times are those of the thread's own clock, which leaves out what other programs take.
 Measured kernels and totals are kept in the file `--state` between runs, so that the benchmark can be stopped and taken up again.
 """
 
@@ -20,9 +21,8 @@ import torch
 from benchmarks.batches import model_with
 from benchmarks.tables import table, write
 from costs.devices import DEVICES, Device
-from costs.fitting import Sample, fitted, rank_correlation, samples
+from costs.fitting import Sample, fitted, predicted, rank_correlation, samples
 from costs.measured import Measured, Measurements, is_cold
-from costs.roofline import Roofline
 from costs.runtimes import Eager, fingerprint
 from costs.timing import interleaved
 from examples.models import MODELS
@@ -42,48 +42,35 @@ def measured(name: str, batch: int, store: Measurements, seconds: float) -> dict
     arguments, named = call_arguments(inputs)
     emitted = to_module(graph)
     with torch.no_grad():
-        (timing,) = interleaved([lambda: emitted(*arguments, **named)], seconds, fewest=5)
-    found = samples(pricing, graph)
-    costs = [*pricing.kernels(graph)]
-    heavy = sum(sample.seconds for sample in _each(pricing, graph) if sample.of in HEAVY)
+        (timing,) = interleaved([lambda: emitted(*arguments, **named)], seconds, fewest=5, clock=Eager().clock())
+    found = [sample for _, sample in samples(pricing, graph)]
+    heavy = sum(sample.seconds for sample in found if sample.of in HEAVY)
     return {
         "measured": timing.median,
         "kernels": kernels.time,
         "share": heavy / kernels.time if kernels.time else 0.0,
-        "count": len(costs),
-        "samples": [[s.of, s.flops, s.bytes, s.seconds] for s in found.values()],
+        "samples": [[sample.of, sample.flops, sample.bytes, sample.seconds] for sample in found],
     }
-
-
-def _each(pricing: Measured, graph: Any) -> list[Sample]:
-    """The graph's kernels one by one, equal ones as often as they occur."""
-    from costs.kernels import Grouping
-
-    grouping = Grouping(graph, pricing.policy)
-    known = samples(pricing, graph)
-    parts = [pricing.fragments.fragment(graph, kernel.nodes, grouping.free, kernel.nodes) for kernel in grouping.kernels]
-    return [known[part] for part in parts if part in known]
 
 
 def report(rows: dict[str, dict[str, Any]], device: Device) -> str:
     """The table and the figures below it."""
-    lines, errors, predicted = [], {"kernels": [], "roofline": []}, []  # type: ignore[var-annotated]
+    lines, errors, rooflines = [], {"kernels": [], "roofline": []}, []  # type: ignore[var-annotated]
     for key, row in rows.items():
         name, batch = key.split(" ")
-        module, inputs = model_with(name, int(batch))
-        roofline = Roofline(device, "none").cost(capture(module, inputs), memory=False).time
+        roofline = sum(predicted(device, Sample(*sample)) for sample in row["samples"])
         heavy = row["share"] >= 0.75
         off = [row["kernels"] / row["measured"] - 1, roofline / row["measured"] - 1]
         if heavy:
             errors["kernels"].append(abs(off[0]))
             errors["roofline"].append(abs(off[1]))
-        predicted.append(roofline)
+        rooflines.append(roofline)
         ms = [f"{value * 1e3:.2f}" for value in (row["measured"], row["kernels"], roofline)]
         lines.append((name, batch, ms[0], ms[1], f"{off[0]:+.0%}", ms[2], f"{off[1]:+.0%}", "yes" if heavy else f"{row['share']:.0%}"))
     totals = [row["measured"] for row in rows.values()]
     ranks = {
         "kernels": rank_correlation([row["kernels"] for row in rows.values()], totals),
-        "roofline": rank_correlation(predicted, totals),
+        "roofline": rank_correlation(rooflines, totals),
     }
     words = []
     for which, title in (("kernels", "Sum of measured kernels"), ("roofline", "Fitted roofline")):

@@ -37,20 +37,20 @@ class Sample:
     seconds: float
 
 
-def samples(pricing: Measured, graph: Graph) -> dict[Fragment, Sample]:
-    """The measured kernels of a graph under a policy of one kernel per operator, views that take time included."""
+def samples(pricing: Measured, graph: Graph) -> list[tuple[Fragment, Sample]]:
+    """The measured kernels of a graph under a policy of one kernel per operator, views that take time included, in order."""
     grouping = Grouping(graph, pricing.policy)
     costs = [pricing.kernel(grouping, kernel) for kernel in grouping.kernels]
     if pricing.dispatches_views:
         costs += pricing.view_costs(grouping)
-    found = {}
+    found = []
     for cost in costs:
         node = cost.kernel.nodes[-1]
         fragment = pricing.fragments.fragment(graph, cost.kernel.nodes, grouping.free, cost.kernel.nodes)
         seconds = pricing.seconds(fragment)
         if seconds is not None:
             types = tuple(None if value is None else graph.type(value) for value in graph.operands(node))
-            found[fragment] = Sample(class_of(graph.operator(node), types), cost.flops, cost.bytes, seconds)
+            found.append((fragment, Sample(class_of(graph.operator(node), types), cost.flops, cost.bytes, seconds)))
     return found
 
 
@@ -64,6 +64,12 @@ def fitted(name: str, found: Sequence[Sample], like: Device, source: str) -> Dev
     single = like.peak["float32"]
     peak = {dtype: rate / single * whole.peak for dtype, rate in like.peak.items()}
     return Device(name, peak, whole.bandwidth, whole.launch, like.memory, source, rates)
+
+
+def predicted(device: Device, sample: Sample) -> float:
+    """The seconds that a fitted device has for a kernel in float32."""
+    rates = device.rates.get(sample.of, Rates(device.peak["float32"], device.bandwidth, device.launch))
+    return max(sample.flops / rates.peak, sample.bytes / rates.bandwidth) + rates.launch
 
 
 def rates_of(group: Sequence[Sample]) -> Rates:
@@ -117,4 +123,4 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return [places[value] for value in values]
 
 
-__all__ = ["Sample", "fitted", "rank_correlation", "rates_of", "samples"]
+__all__ = ["Sample", "fitted", "predicted", "rank_correlation", "rates_of", "samples"]

@@ -190,12 +190,13 @@ class Measured(Roofline):
 
     def _undisturbed(self, calls: Sequence[Call]) -> list[Timing]:
         """The calls' timings; one whose median is far above its shortest sample was disturbed, and is taken again, twice at most."""
-        timings = interleaved(calls, self.seconds_for_a_kernel * len(calls))
+        timings = interleaved(calls, self.seconds_for_a_kernel * len(calls), clock=self.runtime.clock())
         for _ in range(2):
             disturbed = [place for place, timing in enumerate(timings) if timing.median > DISTURBED * min(timing.samples)]
             if not disturbed:
                 break
-            again = interleaved([calls[place] for place in disturbed], self.seconds_for_a_kernel * len(disturbed))
+            limit = self.seconds_for_a_kernel * len(disturbed)
+            again = interleaved([calls[place] for place in disturbed], limit, clock=self.runtime.clock())
             for place, timing in zip(disturbed, again, strict=True):
                 timings[place] = min(timings[place], timing, key=lambda found: found.median)
         return timings

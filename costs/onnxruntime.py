@@ -6,13 +6,14 @@ Every session has all of ONNX Runtime's own optimisations on, as its users have.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from costs.fragments import Fragment
 from costs.kernels import POLICIES
 from costs.runtimes import MeasuringError
-from costs.timing import Call
+from costs.timing import Call, Clock
 
 if TYPE_CHECKING:
     import onnx
@@ -48,6 +49,9 @@ class OnnxRuntime:
         except OnnxError as error:
             raise MeasuringError(f"{fragment}: ONNX cannot say it: {error}") from error
         return self.call(model, fragment.inputs(seed))
+
+    def clock(self) -> Clock:
+        return time.perf_counter
 
     def idle(self) -> Call:
         import onnx
@@ -125,7 +129,6 @@ def array_of(tensor: torch.Tensor) -> Any:
 def first_line(error: BaseException) -> str:
     """The first line of an error that says something."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
 
 
 __all__ = ["OnnxRuntime", "array_of", "first_line"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import platform
+import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from torch.fx.graph import CodeGen
 
 from costs.fragments import Fragment
 from costs.kernels import POLICIES, Policy
-from costs.timing import Call
+from costs.timing import Call, Clock
 
 
 class MeasuringError(RuntimeError):
@@ -48,6 +49,10 @@ class Runtime(Protocol):
         """
         ...
 
+    def clock(self) -> Clock:
+        """The clock that calls are timed by."""
+        ...
+
     def idle(self) -> Call:
         """A call that does what every prepared call does besides running its fragment; its time is taken off."""
         ...
@@ -69,6 +74,10 @@ class Eager:
             return partial(module.forward, *inputs)
         calls = itertools.cycle([partial(type(module).forward, owner, *inputs) for owner in _with_own_weights(module, copies)])
         return lambda: next(calls)()
+
+    def clock(self) -> Clock:
+        # One thread's own clock is the wall's on an idle machine, and right on a busy one.
+        return time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
 
     def idle(self) -> Call:
         return tuple
@@ -92,6 +101,9 @@ class Inductor:
         except Exception as error:  # Inductor and the C++ compiler raise whatever they like, and all of it means the same here.
             raise MeasuringError(f"inductor: {fragment} must compile, got {type(error).__name__}: {_first_line(error)}") from error
         return call
+
+    def clock(self) -> Clock:
+        return time.perf_counter
 
     def idle(self) -> Call:
         # What a compiled module does around its kernels (guards, the call itself), measured on one that has no kernel.

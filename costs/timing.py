@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 Call = Callable[[], object]
+Clock = Callable[[], float]
 
 SHORTEST_SAMPLE = 2e-4
 """A sample repeats its call until it takes about this many seconds, far above the clock's resolution."""
@@ -26,16 +27,19 @@ class Timing:
         return statistics.median(self.samples)
 
 
-def interleaved(calls: Sequence[Call], seconds: float, fewest: int = FEWEST_ROUNDS, most: int = MOST_ROUNDS) -> list[Timing]:
+def interleaved(
+    calls: Sequence[Call], seconds: float, fewest: int = FEWEST_ROUNDS, most: int = MOST_ROUNDS, clock: Clock = time.perf_counter
+) -> list[Timing]:
     """Each call's samples from rounds over all calls, for about so many seconds; at least `fewest` rounds, at most `most`.
 
     Each call runs once beforehand, and how long that takes decides how often it runs for one sample. Rounds go forth and back in turn.
+    clock: what samples are read from; `time.thread_time` leaves out what other programs take from calls that run on this thread alone
     """
     repeats = []
     started = time.perf_counter()
     for call in calls:
         call()
-        once = _sample(call, 1)
+        once = _sample(call, 1, clock)
         repeats.append(max(1, min(1000, round(SHORTEST_SAMPLE / max(once, 1e-9)))))
     samples: list[list[float]] = [[] for _ in calls]
     was_enabled = gc.isenabled()
@@ -46,18 +50,18 @@ def interleaved(calls: Sequence[Call], seconds: float, fewest: int = FEWEST_ROUN
                 break
             order = range(len(calls)) if number % 2 == 0 else reversed(range(len(calls)))
             for index in order:
-                samples[index].append(_sample(calls[index], repeats[index]))
+                samples[index].append(_sample(calls[index], repeats[index], clock))
     finally:
         if was_enabled:
             gc.enable()
     return [Timing(tuple(found)) for found in samples]
 
 
-def _sample(call: Call, repeats: int) -> float:
-    begin = time.perf_counter()
+def _sample(call: Call, repeats: int, clock: Clock) -> float:
+    begin = clock()
     for _ in range(repeats):
         call()
-    return (time.perf_counter() - begin) / repeats
+    return (clock() - begin) / repeats
 
 
 @dataclass(frozen=True)
@@ -100,4 +104,4 @@ def _median_interval(ordered: Sequence[float]) -> tuple[float, float]:
     return ordered[rank], ordered[count - 1 - rank]
 
 
-__all__ = ["Call", "Comparison", "Timing", "interleaved"]
+__all__ = ["Call", "Clock", "Comparison", "Timing", "interleaved"]

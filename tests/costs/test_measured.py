@@ -42,6 +42,9 @@ class Sleeping:
             raise MeasuringError("sleeping: no tanh")
         return lambda: time.sleep(1e-3)
 
+    def clock(self) -> Callable[[], float]:
+        return time.perf_counter
+
     def idle(self) -> Callable[[], object]:
         return tuple
 
