@@ -44,14 +44,15 @@ def read(model: onnx.ModelProto, known: Mapping[str, Any] | None = None) -> Grap
     return Reader(prepared(model), known).read()
 
 
-def to_model(graph: Graph, fold_sizes: bool = False) -> onnx.ModelProto:
+def to_model(graph: Graph, fold_sizes: bool = False, opset: int | None = None) -> onnx.ModelProto:
     """The graph as an ONNX model; with `fold_sizes`, arithmetic on sizes that gives numbers is written as numbers.
 
+    A graph that was read from ONNX keeps its opset; `opset` is that of any other.
     Raises: OnnxError for an operator that ONNX has no word for.
     """
     from graphs.onnx.writer import Writer
 
-    return Writer(graph, fold_sizes).model()
+    return Writer(graph, fold_sizes, opset).model()
 
 
 def save(graph: Graph, path: str | PathLike[str], fold_sizes: bool = False) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphs.graph import Graph, Value
+from operators.operator import Operator
 from operators.sources import Constant, Scalar
 
 NODE_KEY = "origin"
@@ -47,10 +48,14 @@ Operand = Inside | Named | Number | Held | None
 
 @dataclass(frozen=True)
 class Group:
-    """The nodes that stand for one ONNX node: the operands of each, and where each of its outputs is computed."""
+    """The nodes that stand for one ONNX node: the operands of each, and where each of its outputs is computed.
+
+    `constants` has the operators of the nodes that depend on tensors of the file only: folding may have put a constant in their place.
+    """
 
     operands: tuple[tuple[Operand, ...], ...]
     outputs: tuple[tuple[str, Inside], ...]
+    constants: Mapping[int, Operator] = field(default_factory=dict)
 
 
 @dataclass
@@ -98,4 +103,12 @@ def mark_group(graph: Graph, number: int, nodes: list[int], names: Mapping[Value
         raise KeyError(f"operand {operand} of node {number}")
 
     operands = tuple(tuple(map(described, graph.operands(node))) for node in nodes)
-    return Group(operands, tuple((name, Inside(slots[value.node], value.output)) for name, value in outputs if value.node in slots))
+    constants: dict[int, Operator] = {}
+    for node, slot in slots.items():
+        sources = [operand for operand in graph.operands(node) if operand is not None]
+        known = (isinstance(graph.operator(one.node), (Constant, Scalar)) or slots.get(one.node) in constants for one in sources)
+        if sources and all(known):
+            constants[slot] = graph.operator(node)
+    return Group(
+        operands, tuple((name, Inside(slots[value.node], value.output)) for name, value in outputs if value.node in slots), constants
+    )

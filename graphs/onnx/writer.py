@@ -12,10 +12,10 @@ from onnx import helper, numpy_helper
 from graphs.graph import Graph, Value
 from graphs.onnx.errors import OnnxError
 from graphs.onnx.files import _order
-from graphs.onnx.origin import Group, Origin, origin_of
+from graphs.onnx.origin import NODE_KEY, Group, Origin, origin_of
 from graphs.onnx.subgraphs import all_nodes, captured_names, rename_captured
 from graphs.onnx.surviving import surviving_groups
-from graphs.onnx.types import proto_of, value_info
+from graphs.onnx.types import ELEMENT_TYPES, proto_of, value_info
 from graphs.onnx.writing.registry import Spelling, spelled
 from operators.expressions import Dim, Expression
 from operators.foreign import Foreign
@@ -32,7 +32,7 @@ class _NotWordForWord(Exception):
 class Writer:
     """One graph on its way to a model."""
 
-    def __init__(self, graph: Graph, fold_sizes: bool = False) -> None:
+    def __init__(self, graph: Graph, fold_sizes: bool = False, opset: int | None = None) -> None:
         self.graph = graph
         self.fold_sizes = fold_sizes
         self.origin: Origin | None = origin_of(graph)
@@ -50,7 +50,7 @@ class Writer:
         self.written: set[int] = set()
         self.sizes_known: dict[Dim, str] = {}
         opsets = {} if self.origin is None else {one.domain: one.version for one in self.origin.model.opset_import}
-        self.opset = opsets.get("", opsets.get("ai.onnx", DEFAULT_OPSET))
+        self.opset = opsets.get("", opsets.get("ai.onnx", opset or DEFAULT_OPSET))
 
     def model(self) -> onnx.ModelProto:
         """The model.
@@ -98,7 +98,7 @@ class Writer:
         finals = dict(zip(self._output_names(), self.graph.outputs, strict=True))
         for number in self.surviving:
             for name, inside in self.origin.groups[number].outputs:
-                value = Value(self.members[number][inside.slot], inside.output)
+                value = Value(self.place(number, inside.slot), inside.output)
                 if finals.get(name, value) == value:
                     self._name(value, name)
         for name, value in finals.items():
@@ -210,11 +210,15 @@ class Writer:
                 self._available(name)
         proto.input[:] = [changed.get(name, name) for name in proto.input]
         rename_captured(proto, changed)
-        outputs = {name: Value(self.members[number][inside.slot], inside.output) for name, inside in self._group(number).outputs}
+        outputs = {name: Value(self.place(number, inside.slot), inside.output) for name, inside in self._group(number).outputs}
         for position, name in enumerate(proto.output):
             if name in outputs:
                 proto.output[position] = self.names.setdefault(outputs[name], self.fresh(name))
         self.nodes.append(proto)
+
+    def place(self, number: int, slot: int) -> int:
+        """Our node in this slot of a surviving group."""
+        return next(node for node in self.members[number] if self.graph.network.nodes[node][NODE_KEY][1] == slot)
 
     def _available(self, name: str) -> None:
         """Write what computes a name that no node of ours stands for: sizes, constants.
@@ -344,6 +348,10 @@ class Writer:
             del graph.input[:]
             graph.input.extend(kept)
             graph.output.extend(self.original.output)
+            for info, value in zip(graph.output, self.graph.outputs, strict=True):
+                kind = self.graph.type(value)
+                if info.type.HasField("tensor_type") and not info.type.tensor_type.HasField("shape") and kind.dtype in ELEMENT_TYPES:
+                    info.type.CopyFrom(value_info(info.name, kind).type)
         graph.node.extend(self.nodes)
         graph.initializer.extend(self.initialisers.values())
         if self.original is not None:

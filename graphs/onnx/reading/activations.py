@@ -67,3 +67,10 @@ def softmax(node: Node) -> Any:
     if axis == x.ndim - 1:
         return function(x, -1)
     return function(x.flatten(axis), -1).reshape(x.shape)
+
+
+@reads("ThresholdedRelu")
+def thresholded_relu(node: Node) -> Any:
+    """x where it is above alpha, else 0."""
+    x = node[0]
+    return torch.where(torch.gt(x, node.attribute("alpha", 1.0)), x, torch.zeros_like(x))

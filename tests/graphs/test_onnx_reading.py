@@ -1,0 +1,307 @@
+"""Reading ONNX: its own semantics where they differ from PyTorch's, arithmetic on sizes, and what is kept as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+from graphs.evaluate import evaluate  # noqa: E402
+from graphs.onnx import OnnxError, load, read, save, to_model  # noqa: E402
+from operators.expressions import Expression  # noqa: E402
+from operators.foreign import Foreign  # noqa: E402
+from operators.operator import Effect  # noqa: E402
+
+KINDS = {
+    "float32": TensorProto.FLOAT,
+    "int64": TensorProto.INT64,
+    "int32": TensorProto.INT32,
+    "float64": TensorProto.DOUBLE,
+    "bool": TensorProto.BOOL,
+}
+
+
+def model(nodes: list[Any], inputs: dict[str, Any], outputs: list[str], held: dict[str, Any] | None = None, opset: int = 17) -> Any:
+    """A model; inputs are shapes (of float32) or pairs of shape and dtype, `held` arrays are initialisers."""
+    infos = []
+    for name, shape in inputs.items():
+        dims, kind = shape if isinstance(shape, tuple) else (shape, "float32")
+        infos.append(helper.make_tensor_value_info(name, KINDS[kind], dims))
+    results = [onnx.ValueInfoProto(name=name, type=onnx.TypeProto(tensor_type=onnx.TypeProto.Tensor(elem_type=1))) for name in outputs]
+    tensors = [numpy_helper.from_array(numpy.asarray(array), name) for name, array in (held or {}).items()]
+    graph = helper.make_graph(nodes, "g", infos, results, tensors)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    for output in made.graph.output:  # the declared dtype follows from the nodes
+        output.type.Clear()
+    inferred = onnx.shape_inference.infer_shapes(made, data_prop=True)
+    del made.graph.output[:]
+    made.graph.output.extend(
+        onnx.ValueInfoProto(name=one.name, type=onnx.TypeProto(tensor_type=onnx.TypeProto.Tensor(elem_type=one.type.tensor_type.elem_type)))
+        for one in inferred.graph.output
+    )
+    return made
+
+
+def node(name: str, inputs: str, outputs: str = "y", **attributes: Any) -> Any:
+    return helper.make_node(name, ["" if one == "_" else one for one in inputs.split()], outputs.split(), **attributes)
+
+
+def run(made: Any, arrays: dict[str, Any]) -> list[Any]:
+    """The outputs in onnxruntime."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return list(onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, arrays))
+
+
+def agrees(made: Any, arrays: dict[str, Any], foreign: int = 0) -> None:
+    """Our evaluation gives what onnxruntime gives, and both do so of the model written anew."""
+    graph = read(made)
+    assert sum(isinstance(graph.operator(one), Foreign) for one in graph) == foreign
+    expected = run(made, arrays)
+    found = evaluate(graph, [torch.from_numpy(arrays[graph.operator(one).attributes["name"]]) for one in graph.inputs])
+    check(found, expected)
+    graph.metadata.pop("onnx")
+    anew = to_model(graph, opset=made.opset_import[0].version)
+    check(run(anew, arrays), expected)
+    again = read(anew)
+    check(evaluate(again, [torch.from_numpy(arrays[again.operator(one).attributes["name"]]) for one in again.inputs]), expected)
+
+
+def check(found: list[Any], expected: list[Any]) -> None:
+    for one, wanted in zip(found, expected, strict=True):
+        array = one.numpy() if isinstance(one, torch.Tensor) else numpy.asarray(one)
+        assert array.dtype == wanted.dtype and array.shape == wanted.shape
+        numpy.testing.assert_allclose(array, wanted, rtol=1e-4, atol=1e-5)
+
+
+def floats(*shape: int) -> Any:
+    return numpy.random.default_rng(sum(shape)).standard_normal(shape).astype(numpy.float32)
+
+
+@pytest.mark.parametrize("way", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+@pytest.mark.parametrize(("size", "stride"), [(7, 2), (8, 3), (5, 1)])
+def test_convolutions_pad_themselves(way: str, size: int, stride: int) -> None:
+    made = model([node("Conv", "x w", auto_pad=way, strides=[stride, 1])], {"x": [2, 3, size, size]}, ["y"], {"w": floats(4, 3, 2, 3)})
+    agrees(made, {"x": floats(2, 3, size, size)})
+
+
+def test_padding_may_be_unequal_at_both_ends() -> None:
+    made = model([node("Conv", "x w", pads=[0, 1, 2, 3])], {"x": [1, 3, 6, 5]}, ["y"], {"w": floats(4, 3, 3, 3)})
+    agrees(made, {"x": floats(1, 3, 6, 5)})
+
+
+@pytest.mark.parametrize("include", [0, 1])
+@pytest.mark.parametrize("ceil", [0, 1])
+def test_average_pools_count_what_onnx_counts(include: int, ceil: int) -> None:
+    settings = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "count_include_pad": include, "ceil_mode": ceil}
+    agrees(model([node("AveragePool", "x", **settings)], {"x": [1, 2, 6, 7]}, ["y"], opset=19), {"x": floats(1, 2, 6, 7)})
+
+
+def test_reshape_keeps_the_size_of_an_axis_at_0_and_takes_the_rest_at_minus_1() -> None:
+    agrees(model([node("Reshape", "x s")], {"x": [2, 3, 4]}, ["y"], {"s": [0, -1]}), {"x": floats(2, 3, 4)})
+    agrees(model([node("Reshape", "x s", allowzero=1)], {"x": [0, 3]}, ["y"], {"s": [3, 0]}), {"x": floats(0, 3)})
+
+
+def test_where_the_ends_of_a_clip_cross_the_upper_counts() -> None:
+    made = model([node("Clip", "x low high")], {"x": [5]}, ["y"], {"low": numpy.float32(2), "high": numpy.float32(-1)})
+    expected = numpy.full(5, -1, numpy.float32)
+    found = evaluate(read(made), [torch.from_numpy(floats(5))])
+    assert numpy.array_equal(found[0].numpy(), expected)
+
+
+@pytest.mark.parametrize("settings", [{}, {"alpha": 0.5}, {"beta": 2.0}, {"transA": 1, "transB": 1, "alpha": 1.5, "beta": 0.25}])
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (3, 1), ()])
+def test_gemm_scales_and_broadcasts(settings: dict[str, Any], shape: tuple[int, ...]) -> None:
+    flipped = settings.get("transA", 0)
+    a, b = ((2, 3), (4, 2)) if flipped else ((3, 2), (2, 4))
+    made = model([node("Gemm", "a b c", **settings)], {"a": list(a)}, ["y"], {"b": floats(*b), "c": floats(*shape)})
+    agrees(made, {"a": floats(*a)})
+
+
+def test_integers_are_divided_towards_zero_and_their_remainder_follows_the_divisor() -> None:
+    x, by = numpy.array([7, -7, 7, -7]), numpy.array([2, 2, -2, -2])
+    for name, attributes in (("Div", {}), ("Mod", {}), ("Mod", {"fmod": 1})):
+        made = model([node(name, "x b", **attributes)], {"x": ([4], "int64"), "b": ([4], "int64")}, ["y"])
+        expected = {"Div": [3, -3, -3, 3]}.get(name, [1, -1, 1, -1] if attributes else [1, 1, -1, -1])
+        assert evaluate(read(made), [torch.from_numpy(x), torch.from_numpy(by)])[0].tolist() == expected
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("way", ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
+@pytest.mark.parametrize("size", [[1, 2, 7, 3], [1, 2, 2, 9]])
+def test_resize_reads_where_onnx_reads(mode: str, way: str, size: list[int]) -> None:
+    settings = {"mode": mode, "coordinate_transformation_mode": way, "nearest_mode": "floor"}
+    agrees(model([node("Resize", "x _ _ s", **settings)], {"x": [1, 2, 4, 5]}, ["y"], {"s": size}), {"x": floats(1, 2, 4, 5)})
+
+
+def test_softmax_took_all_axes_from_one_on_before_opset_13() -> None:
+    arrays = {"x": floats(2, 3, 4)}
+    old, new = (
+        evaluate(read(model([node("Softmax", "x", axis=1)], {"x": [2, 3, 4]}, ["y"], opset=opset)), [torch.from_numpy(arrays["x"])])[0]
+        for opset in (11, 13)
+    )
+    assert torch.allclose(old.sum((1, 2)), torch.ones(2))
+    assert torch.allclose(new.sum(1), torch.ones(2, 4))
+
+
+@pytest.mark.parametrize(
+    ("made", "shape"),
+    [
+        (model([node("Slice", "x a b c d")], {"x": [6, 5]}, ["y"], {"a": [-1, 1], "b": [-7, 100], "c": [0, 1], "d": [-2, 2]}), (6, 5)),
+        (model([node("Transpose", "x")], {"x": [2, 3, 4]}, ["y"]), (2, 3, 4)),
+        (model([node("Flatten", "x", axis=0)], {"x": [2, 3, 4]}, ["y"]), (2, 3, 4)),
+        (model([node("Split", "x", "y z", axis=1)], {"x": [2, 6]}, ["y", "z"]), (2, 6)),
+        (model([node("Tile", "x r")], {"x": [2, 3]}, ["y"], {"r": [2, 3]}), (2, 3)),
+        (model([node("Pad", "x p v", mode="constant")], {"x": [2, 3]}, ["y"], {"p": [1, 0, 0, 2], "v": numpy.float32(7)}), (2, 3)),
+        (model([node("Pad", "x p", mode="reflect")], {"x": [4, 5]}, ["y"], {"p": [1, 2, 2, 1]}), (4, 5)),
+        (model([node("Expand", "x s")], {"x": [3, 1]}, ["y"], {"s": [2, 1, 4]}), (3, 1)),
+        (model([node("Gather", "x p", axis=1)], {"x": [2, 5]}, ["y"], {"p": [[0, -1], [2, 2]]}), (2, 5)),
+        (model([node("ReduceL2", "x", axes=[-1], keepdims=0)], {"x": [2, 5]}, ["y"]), (2, 5)),
+        (model([node("ArgMax", "x", axis=1, select_last_index=1)], {"x": [2, 5]}, ["y"]), (2, 5)),
+        (model([node("CumSum", "x a", exclusive=1, reverse=1)], {"x": [2, 5]}, ["y"], {"a": numpy.int64(1)}), (2, 5)),
+        (model([node("LRN", "x", size=3)], {"x": [2, 5, 3, 3]}, ["y"]), (2, 5, 3, 3)),
+        (model([node("DepthToSpace", "x", blocksize=2, mode="CRD")], {"x": [1, 8, 2, 3]}, ["y"]), (1, 8, 2, 3)),
+        (model([node("LayerNormalization", "x w b", axis=1)], {"x": [2, 3, 4]}, ["y"], {"w": floats(3, 4), "b": floats(3, 4)}), (2, 3, 4)),
+        (
+            model(
+                [node("ConvTranspose", "x w", strides=[2, 2], output_padding=[1, 0])], {"x": [1, 3, 4, 4]}, ["y"], {"w": floats(3, 2, 3, 3)}
+            ),
+            (1, 3, 4, 4),
+        ),
+        (model([node("ConvTranspose", "x w", pads=[0, 1, 1, 0])], {"x": [1, 3, 4, 4]}, ["y"], {"w": floats(3, 2, 3, 3)}), (1, 3, 4, 4)),
+        (model([node("MaxPool", "x", kernel_shape=[2, 2], pads=[0, 0, 1, 1])], {"x": [1, 2, 4, 5]}, ["y"]), (1, 2, 4, 5)),
+        (model([node("GlobalMaxPool", "x")], {"x": [1, 2, 4, 5]}, ["y"]), (1, 2, 4, 5)),
+        (model([node("Celu", "x", alpha=2.0)], {"x": [2, 5]}, ["y"]), (2, 5)),
+        (model([node("ThresholdedRelu", "x")], {"x": [2, 5]}, ["y"]), (2, 5)),
+    ],
+)
+def test_a_node_means_what_onnx_says(made: Any, shape: tuple[int, ...]) -> None:
+    agrees(made, {"x": floats(*shape)})
+
+
+def test_arithmetic_on_sizes_is_done_over_symbols() -> None:
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Gather", "s i", "n"),
+        node("Concat", "n r", "t", axis=0),
+        node("Reshape", "x t", "y"),
+        node("Expand", "b t2", "z"),
+        node("Concat", "n q", "t2", axis=0),
+    ]
+    made = model(nodes, {"x": ["batch", 6, "w"]}, ["y", "z"], {"i": [0], "r": [-1], "q": [4], "b": floats(1, 4)})
+    graph = read(made)
+    types = [graph.type(value) for value in graph.outputs]
+    assert str(types[0]) == "float32[batch, 6*w]" and str(types[1]) == "float32[batch, 4]"
+    assert all(isinstance(kind.shape[0], Expression) for kind in types)
+    assert not any(isinstance(graph.operator(one), Foreign) for one in graph)
+    for batch, width in ((2, 3), (5, 1)):
+        x = torch.from_numpy(floats(batch, 6, width))
+        y, z = evaluate(graph, [x])
+        assert torch.equal(y, x.reshape(batch, -1)) and z.shape == (batch, 4)
+    graph.metadata.pop("onnx")
+    again = read(to_model(graph, opset=17))
+    assert [str(again.type(value)) for value in again.outputs] == [str(kind) for kind in types]
+
+
+def test_sizes_that_may_broadcast_stay_open() -> None:
+    graph = read(model([node("Add", "x z")], {"x": ["a", 3], "z": ["b", 3]}, ["y"]))
+    assert isinstance(graph.operator(graph.outputs[0].node), Foreign)
+    assert str(graph.type(graph.outputs[0]).shape[0]) == "max(a, b)"
+    found = evaluate(graph, [torch.ones(1, 3), torch.ones(4, 3)])
+    assert found[0].shape == (4, 3)
+
+
+def test_anonymous_sizes_are_different_sizes() -> None:
+    graph = read(model([node("Relu", "x")], {"x": ["?", "?"]}, ["y"]))
+    first, second = graph.types(graph.inputs[0])[0].shape
+    assert str(first) != str(second)
+    assert evaluate(graph, [torch.ones(2, 3)])[0].shape == (2, 3)
+
+
+def branch(name: str, reads: str) -> Any:
+    return helper.make_graph([node(name, reads, "b")], "branch", [], [helper.make_tensor_value_info("b", TensorProto.FLOAT, [2, 3])])
+
+
+def test_a_choice_by_data_is_kept_with_what_its_branches_read() -> None:
+    choice = node("If", "c", "y", then_branch=branch("Relu", "h"), else_branch=branch("Neg", "x"))
+    made = model([node("Exp", "x", "h"), choice], {"x": [2, 3], "c": ([], "bool")}, ["y"])
+    graph = read(made)
+    kept = graph.outputs[0].node
+    assert isinstance(graph.operator(kept), Foreign) and len(graph.operands(kept)) == 3
+    x = torch.from_numpy(floats(2, 3))
+    assert torch.equal(evaluate(graph, [x, torch.tensor(False)])[0], -x)
+    assert to_model(graph).graph.node[1].SerializeToString() == choice.SerializeToString()
+    graph.metadata.pop("onnx")
+    again = run(to_model(graph, opset=17), {"x": x.numpy(), "c": numpy.array(True)})
+    numpy.testing.assert_allclose(again[0], numpy.exp(x.numpy()), rtol=1e-6)
+
+
+def test_a_choice_that_sizes_decide_is_made_while_reading() -> None:
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Size", "s", "r"),
+        node("Equal", "r two", "c"),
+        node("If", "c", "y", then_branch=branch("Relu", "x"), else_branch=branch("Neg", "x")),
+    ]
+    agrees(model(nodes, {"x": [2, 3]}, ["y"], {"two": numpy.int64(2)}), {"x": floats(2, 3)})
+
+
+def test_operators_of_others_are_kept_and_never_dropped() -> None:
+    made = model([node("Relu", "x", "a")], {"x": [2]}, ["a"])
+    made.graph.node.append(helper.make_node("Secret", ["a"], ["y"], domain="com.example", strength=3))
+    made.opset_import.append(helper.make_opsetid("com.example", 2))
+    made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [2]))
+    graph = read(made)
+    operator = graph.operator(graph.outputs[0].node)
+    assert isinstance(operator, Foreign) and operator.name == "com.example.Secret" and operator.effects & Effect.UNKNOWN
+    written = to_model(graph)
+    assert written.graph.node[1] == made.graph.node[1] and written.opset_import == made.opset_import
+
+
+def test_functions_are_read_through() -> None:
+    twice = helper.make_function("own", "Twice", ["a"], ["b"], [node("Add", "a a", "b")], [helper.make_opsetid("", 17)])
+    made = model([node("Relu", "x", "h")], {"x": [3]}, ["h"])
+    made.graph.node.append(helper.make_node("Twice", ["h"], ["y"], domain="own"))
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    made.functions.append(twice)
+    made.graph.output[0].name = "y"
+    x = torch.from_numpy(floats(3))
+    assert torch.equal(evaluate(read(made), [x])[0], 2 * x.relu())
+
+
+def test_sparse_weights_are_made_dense() -> None:
+    made = model([node("MatMul", "x w")], {"x": [1, 3]}, ["y"], {"w": floats(3, 2)})
+    del made.graph.initializer[:]
+    values = numpy_helper.from_array(numpy.array([2.0, 5.0], numpy.float32), "w")
+    positions = numpy_helper.from_array(numpy.array([[0, 1], [2, 0]]))
+    made.graph.sparse_initializer.append(onnx.SparseTensorProto(values=values, indices=positions, dims=[3, 2]))
+    assert evaluate(read(made), [torch.tensor([[1.0, 1.0, 1.0]])])[0].tolist() == [[5.0, 2.0]]
+
+
+def test_weights_may_lie_beside_the_model_in_its_folder(tmp_path: Path) -> None:
+    weights = floats(3, 2)
+    made = model([node("MatMul", "x w")], {"x": [1, 3]}, ["y"], {"w": weights})
+    onnx.save(made, str(tmp_path / "m.onnx"), save_as_external_data=True, location="weights.bin", size_threshold=0)
+    assert (tmp_path / "weights.bin").exists()
+    graph = load(tmp_path / "m.onnx")
+    x = torch.from_numpy(floats(1, 3))
+    assert torch.allclose(evaluate(graph, [x])[0], x @ torch.from_numpy(weights))
+    save(graph, tmp_path / "again.onnx")
+    assert not list(tmp_path.glob(".again*"))
+    assert torch.allclose(evaluate(load(tmp_path / "again.onnx"), [x])[0], x @ torch.from_numpy(weights))
+
+
+def test_an_error_names_the_file_and_the_node(tmp_path: Path) -> None:
+    made = model([node("Relu", "x", "h"), node("Neg", "h", "y")], {"x": [2]}, ["y"])
+    made.graph.node[1].input[0] = "nowhere"
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    with pytest.raises(OnnxError, match=r"node 1 \(Neg\) reads 'nowhere', which nothing computes"):
+        load(tmp_path / "m.onnx")
