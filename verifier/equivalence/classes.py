@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from graphs.graph import Graph, Value
 from graphs.structure import operator_digest, tensor_digest
+from operators.foreign import Foreign
 from operators.operator import Effect
 from operators.sources import Constant, Input
 
@@ -66,6 +67,9 @@ class Classes:
         operands: list[Value | None] = list(self.operands(Value(node)))
         if operator.commutative:
             operands[:2] = sorted(operands[:2], key=lambda v: (-1, 0) if v is None else (v.node, v.output))
+        if isinstance(operator, Foreign):
+            # The sizes of its results may depend on data, and then go by a name of each graph's own.
+            return ("foreign", operator.name, operator.node, operator.captured, operator.opsets, tuple(operands))
         types = [type.dtype for type in self.graph.types(node)]
         return (operator_digest(operator), tuple(operands), tuple(types))
 

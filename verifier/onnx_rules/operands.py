@@ -355,7 +355,7 @@ def _hard_sigmoid(known: list[Operand | None], attributes: dict[str, Any], draw:
 
 def _gather(known: list[Operand | None], attributes: dict[str, Any], draw: Draw) -> Proposal:
     data = _first(known, draw, 1, 3)
-    return _fill(known, [data, Operand(TensorProto.INT64, (), numpy.array(draw.chance.randrange(data.shape[0])), True)]), {"axis": 0}
+    return _fill(known, [data, Operand(TensorProto.INT64, (), numpy.array(draw.chance.randrange(max(data.shape[0], 1))), True)]), {"axis": 0}
 
 
 def _q_linear_conv(known: list[Operand | None], attributes: dict[str, Any], draw: Draw) -> Proposal:
