@@ -27,6 +27,7 @@ from graphs.evaluate import evaluate
 from graphs.graph import Graph
 from graphs.interface import interface_of
 from graphs.onnx import example_inputs, to_model
+from graphs.onnx.annotation import with_shapes
 from graphs.passes import merge_common_subexpressions, remove_identities, simplify
 from operators.expressions import Symbol
 from rewright.certification import Certification, relevant, usable_rules
@@ -198,7 +199,7 @@ class _Optimisation:
         best = self._searched(best)
         if not self.allow_slower:
             best = self._without_rules(best)
-        return self._decided(best, plain)
+        return self._decided(self._with_shapes(best), plain)
 
     def _settled(
         self, start: Candidate, name: str, tried: Sequence[type[Rule]] = (), omitted: Sequence[type[Rule]] = ()
@@ -252,6 +253,13 @@ class _Optimisation:
             if candidate is not None and self._is_faster(candidate, best, at_least=1.03):
                 best = candidate
         return best
+
+    def _with_shapes(self, best: Candidate) -> Candidate:
+        """Declare the shapes of all values where sizes are symbolic, if the runtime makes something of it."""
+        if not self.sizes:
+            return best
+        candidate = replace(best, name=f"{best.name}, with shapes", model=with_shapes(best.model), times={})
+        return candidate if self._is_faster(candidate, best) else best
 
     def _admitted(self, names: Iterable[str]) -> list[Admitted]:
         wanted = set(names)
