@@ -38,11 +38,13 @@ class Outcome:
     by: str = ""
     cause: str = ""
     seconds: float = 0.0
+    processor: float = 0.0
+    """Seconds of processor time until the finding, the start included."""
 
     @property
     def row(self) -> tuple[str, ...]:
         cause = self.cause.replace("|", "/").splitlines()[0][:90] if self.cause else ""
-        return self.name, self.about, self.by if self.found else "NOT FOUND", cause, f"{self.seconds:.0f}"
+        return self.name, self.about, self.by if self.found else "NOT FOUND", cause, f"{self.seconds:.0f}", f"{self.processor:.0f}"
 
 
 def patches(names: Sequence[str] = ()) -> list[Path]:
@@ -121,12 +123,13 @@ def tried(patch: Path, tree: Path, seconds: float, seed: int) -> Outcome:
     taken = time.monotonic() - started
     if "error" in answer:
         return Outcome(patch.stem, about(patch), True, "the command breaks", str(answer["error"]), taken)
-    findings = answer["findings"]
+    findings, processor = answer["findings"], answer["processor_seconds"]
     assert isinstance(findings, list)
+    assert isinstance(processor, float)
     if not findings:
-        return Outcome(patch.stem, about(patch), False, seconds=taken)
+        return Outcome(patch.stem, about(patch), False, seconds=taken, processor=processor)
     first = findings[0]
-    return Outcome(patch.stem, about(patch), True, f"{first['kind']} {first['name']}", first["cause"], taken)
+    return Outcome(patch.stem, about(patch), True, f"{first['kind']} {first['name']}", first["cause"], taken, processor)
 
 
 def main() -> int:
@@ -155,7 +158,7 @@ def main() -> int:
                 given.state.write_text(json.dumps(known, indent=1))
     outcomes = [Outcome(**known[patch.stem]) for patch in patches(given.names) if patch.stem in known]
     found = sum(outcome.found for outcome in outcomes)
-    heads = ("fault", "what it is", "found by", "first finding", "seconds with start")
+    heads = ("fault", "what it is", "found by", "first finding", "seconds with start", "of processor time")
     text = "\n\n".join([
         f"{found} of {len(outcomes)} planted faults found, each within {given.seconds:g} s of fuzzing, seed {given.seed}.",
         f"`python -m benchmarks.planted --seconds {given.seconds:g} --seed {given.seed} --write`",

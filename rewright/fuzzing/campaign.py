@@ -50,6 +50,8 @@ class Campaign:
     unsuitable: int = 0
     tasks: int = 0
     seconds: float = 0.0
+    computing: float = 0.0
+    """Seconds of processor time in this process."""
     lost: int = 0
     """Tasks whose process died, or that were under way when the time was up."""
 
@@ -174,7 +176,7 @@ def run(
         tell(campaign, outcome, new)
         if new and first_only:
             break
-    campaign.seconds = time.time() - started
+    campaign.seconds, campaign.computing = time.time() - started, time.process_time()
     return campaign
 
 
@@ -191,7 +193,10 @@ def _there(tasks: Iterator[Task], seed: int, database: str, deadline: float, exe
     for task in tasks:
         if time.time() >= deadline:
             break
-        waiting.append((task, executor.submit(attempt, task, seed, database, deadline + GRACE)))
+        try:
+            waiting.append((task, executor.submit(attempt, task, seed, database, deadline + GRACE)))
+        except BrokenExecutor:
+            break  # those waiting say that a process died
         if len(waiting) >= IN_FLIGHT * jobs:
             yield _answer(*waiting.popleft(), deadline)
     while waiting:
@@ -199,19 +204,15 @@ def _there(tasks: Iterator[Task], seed: int, database: str, deadline: float, exe
 
 
 def _answer(task: Task, future: Future[Any], deadline: float) -> Outcome | None:
-    """The task's outcome; None where the time was up first; a finding where its process died."""
+    """The task's outcome; None where the time was up first; a finding where a process died."""
     try:
         return future.result(max(0.0, deadline + GRACE - time.time()))  # type: ignore[no-any-return]
     except (TimeoutError, CancelledError):
         future.cancel()
         return None
     except BrokenExecutor as error:
-        return _died(task, f"the process that ran {task.subject} died: {error}")
-
-
-def _died(task: Task, sentence: str) -> Outcome:
-    problem = Problem(f"a process dies on {task.subject.kind} {task.subject.name}", sentence)
-    return Outcome(task.number, task.subject, findings=[Finding(task.subject, problem, 0, task.number)])
+        problem = Problem("a process dies", f"the process that ran {task.subject}, or one beside it, died: {error}")
+        return Outcome(task.number, task.subject, findings=[Finding(task.subject, problem, 0, task.number)])
 
 
 def attempt(task: Task, seed: int, database: str, until: float) -> Outcome | None:

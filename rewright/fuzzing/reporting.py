@@ -24,6 +24,7 @@ def as_dict(campaign: Campaign, known: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "seed": campaign.seed,
         "seconds": round(campaign.seconds, 3),
+        "processor_seconds": round(campaign.computing, 3),
         "tasks": campaign.tasks,
         "lost": campaign.lost,
         "examples": dict(campaign.examples),
