@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 from graphs.graph import Graph, Value
 from graphs.onnx.errors import OnnxError
 from graphs.onnx.files import _order
+from graphs.onnx.foreign import is_declared
 from graphs.onnx.origin import NODE_KEY, Group, Origin, origin_of
 from graphs.onnx.subgraphs import all_nodes, captured_names, rename_captured
 from graphs.onnx.surviving import surviving_groups
@@ -274,6 +275,9 @@ class Writer:
             return
         spelling = Spelling(self, node)
         results = spelled(operator)(spelling)
+        for one in spelling.nodes:
+            if not is_declared(one.op_type, "", {"": self.opset}):
+                raise OnnxError(f"{operator}: needs an opset in which there is {one.op_type}, the model has {self.opset}")
         parts = list(results) if isinstance(results, (tuple, list)) else [results]
         for output, result in enumerate(parts):
             value = Value(node, output)

@@ -110,7 +110,7 @@ def square(spelling: Spelling) -> str:
 def _declare_unary(ours: str, name: str) -> None:
     @spells(ours)
     def spell(spelling: Spelling) -> str:
-        return str(spelling.emit(name, spelling.at(0, None if name in ("Not", "BitwiseNot", "IsNaN") else spelling.out.dtype)))
+        return str(spelling.emit(name, spelling.at(0, None if name == "IsNaN" else spelling.out.dtype)))
 
 
 for _ours, _name in {
@@ -137,7 +137,6 @@ for _ours, _name in {
     "Atanh": "Atanh",
     "Erf": "Erf",
     "IsNaN": "IsNaN",
-    "BitwiseNot": "BitwiseNot",
     "Identity": "Identity",
     "Copy": "Identity",
     "Contiguous": "Identity",
@@ -208,6 +207,11 @@ def bits(spelling: Spelling) -> str:
         return str(spelling.emit(name.removeprefix("Bitwise"), *operands))
     spelling.need(18, name)
     return str(spelling.emit(name, *operands))
+
+
+@spells("BitwiseNot")
+def opposite_bits(spelling: Spelling) -> str:
+    return str(spelling.emit("Not" if spelling.out.dtype == "bool" else "BitwiseNot", spelling[0]))
 
 
 @spells("Where")
