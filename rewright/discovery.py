@@ -51,6 +51,7 @@ def discover(
         judge,
         most_operations,
         executor=executor,
+        confirm=confirm,
         state=state,
         most_classes=most_classes,
         most_memory=most_memory,
@@ -62,6 +63,15 @@ def discover(
 
 def judge(name: str, text: str) -> Judgement:
     """Verify a rule given as Python text, and its reverse where it is bidirectional: it holds if both are proved for all sizes."""
+    return _judged(name, text, examples=30, seed=0)
+
+
+def confirm(name: str, text: str) -> Judgement:
+    """The same with other and more examples: what few did not show is to be declared before a rule is handed out."""
+    return _judged(name, text, examples=150, seed=1)
+
+
+def _judged(name: str, text: str, examples: int, seed: int) -> Judgement:
     from rewrites.generator.generalisation import rule_from_text
     from rewrites.generator.judging import Judgement
     from rewrites.reverse import reverse
@@ -71,10 +81,10 @@ def judge(name: str, text: str) -> Judgement:
 
     begun = time.process_time()
     rule = rule_from_text(name, text)
-    verdict = verify(rule, examples=30, timeout=90.0)
+    verdict = verify(rule, examples=examples, timeout=90.0, seed=seed)
     if rule.bidirectional and verdict.status is Status.PROVED:
         try:
-            verdict = verify(reverse(rule), examples=30, timeout=90.0)
+            verdict = verify(reverse(rule), examples=examples, timeout=90.0, seed=seed)
         except RuleDefinitionError as error:
             return Judgement(False, "not a rule", str(error))
     return Judgement(verdict.status is Status.PROVED, verdict.status.value, verdict.reason, time.process_time() - begun)

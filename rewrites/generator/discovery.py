@@ -113,6 +113,8 @@ class Discovery:
     most_operations: int = 3
     rounds: int = 2
     executor: Executor | None = None
+    confirm: Judge | None = None
+    """A stricter judge of what is kept in the end."""
     state: Path | None = None
     most_classes: int = 4_000_000
     most_memory: int | None = None
@@ -125,7 +127,7 @@ class Discovery:
         findings = Findings()
         judgements = Judgements(self.state)
         enumeration = Enumeration(self.operations, self.sources, index=ClassIndex(self.most_classes), most_memory=self.most_memory)
-        court = Court(self.judge, judgements, self.executor)
+        court = Court(self.judge, judgements, self.executor, self.confirm)
         try:
             candidates = list(self._candidates(enumeration, findings))
             shrinking = Shrinking(candidates, court, enumeration.bank, self.rounds, self.report)

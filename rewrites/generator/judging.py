@@ -78,6 +78,8 @@ class Court:
     judge: Judge
     judgements: Judgements
     executor: Executor | None = None
+    confirm: Judge | None = None
+    """A second, stricter judge of what is kept in the end."""
     seconds: dict[str, float] = field(default_factory=dict)
     """The processor seconds that judging each text took, in this run or in the one that judged it."""
 
@@ -99,6 +101,10 @@ class Court:
             result.append((both, judged[both.text]) if both is not None and judged[both.text].holds else (found, judgement))
         return result
 
+    def confirmed(self, kept: Sequence[Discovered]) -> list[Judged]:
+        """What the second judge says of kept rules; a change in floating point that only it has seen is declared."""
+        return self._run([_settled(found) for found in kept], self.confirm)
+
     def _most_general(self, candidate: Candidate, name: str) -> _Attempts:
         return (yield from _declared(candidate, name, openness_of(candidate)))
 
@@ -115,7 +121,7 @@ class Court:
                     best, openness = found, wider
         return best
 
-    def _run(self, attempts: Sequence[_Attempts]) -> list[Judged]:
+    def _run(self, attempts: Sequence[_Attempts], judge: Judge | None = None) -> list[Judged]:
         """All attempts in step: what they ask next is judged together."""
         results: dict[int, Judged] = {}
         asked: dict[int, Discovered] = {}
@@ -129,21 +135,22 @@ class Court:
         for number in range(len(attempts)):
             proceed(number, None)
         while asked:
-            now, judged = dict(asked), self._judged(list(asked.values()))
+            now, judged = dict(asked), self._judged(list(asked.values()), judge)
             asked.clear()
             for number, discovered in now.items():
                 proceed(number, judged[discovered.text])
         return [results[number] for number in range(len(attempts))]
 
-    def _judged(self, attempts: Sequence[Discovered]) -> dict[str, Judgement]:
-        fresh = list({a.text: a for a in attempts if self.judgements.get(a.text) is None}.values())
+    def _judged(self, attempts: Sequence[Discovered], judge: Judge | None = None) -> dict[str, Judgement]:
+        mark = "" if judge is None else "# confirmed\n"
+        fresh = list({a.text: a for a in attempts if self.judgements.get(mark + a.text) is None}.values())
         call: Callable[..., Iterable[Judgement]] = self.executor.map if self.executor is not None else map
-        found = call(self.judge, [a.name for a in fresh], [f"{HEADER}\n\n{a.text}\n" for a in fresh])
-        self.judgements.keep(dict(zip((a.text for a in fresh), found, strict=True)))
-        judged = {attempt.text: self.judgements.get(attempt.text) for attempt in attempts}
-        found_all = {text: judgement for text, judgement in judged.items() if judgement is not None}
-        self.seconds |= {text: judgement.seconds for text, judgement in found_all.items()}
-        return found_all
+        found = call(judge or self.judge, [a.name for a in fresh], [f"{HEADER}\n\n{a.text}\n" for a in fresh])
+        self.judgements.keep(dict(zip((mark + a.text for a in fresh), found, strict=True)))
+        judged = {attempt.text: self.judgements.get(mark + attempt.text) for attempt in attempts}
+        known = {text: judgement for text, judgement in judged.items() if judgement is not None}
+        self.seconds |= {mark + text: judgement.seconds for text, judgement in known.items()}
+        return known
 
 
 def _declared(candidate: Candidate, name: str, openness: Openness) -> _Attempts:
@@ -159,6 +166,16 @@ def _declared(candidate: Candidate, name: str, openness: Openness) -> _Attempts:
     if judgement.reason.startswith("error: ") and any(SORTS[name[0]].weight for name in candidate.inputs):
         attempt = _written(candidate, name, replace(openness, filled=True)) or attempt  # PyTorch refuses to convolve with nothing
         judgement = yield attempt
+    return (yield from _allowing(attempt, judgement))
+
+
+def _settled(attempt: Discovered) -> _Attempts:
+    judgement = yield attempt
+    return (yield from _allowing(attempt, judgement))
+
+
+def _allowing(attempt: Discovered, judgement: Judgement) -> _Attempts:
+    """The rule, declaring those changes in floating point for which it is refuted."""
     while (change := _undeclared(attempt, judgement)) is not None:
         attempt = attempt.allowing(change)
         judgement = yield attempt

@@ -183,8 +183,15 @@ class Shrinking:
                 del standing[index]
         dropped = len(self.kept) - len(standing)
         both = self.court.both_ways([(found, judgement) for _, found, judgement in standing.values()])
-        self.kept = [(candidate, *judged) for (candidate, _, _), judged in zip(standing.values(), both, strict=True)]
-        self.equations = [equation for index in standing for equation in own[index]]
+        judged: list[Judged] = list(both) if self.court.confirm is None else self.court.confirmed([found for found, _ in both])
+        self.kept = []
+        for (candidate, _, _), (found, judgement) in zip(standing.values(), judged, strict=True):
+            if found is not None and judgement.holds:
+                self.kept.append((candidate, found, judgement))
+            else:
+                self.rejected.append((candidate, judgement))
+        held = {id(candidate) for candidate, _, _ in self.kept}
+        self.equations = [equation for i, (candidate, _, _) in standing.items() if id(candidate) in held for equation in own[i]]
         return dropped
 
 

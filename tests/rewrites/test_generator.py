@@ -269,3 +269,28 @@ def test_operations_side_by_side_are_merged_by_a_law_of_their_own() -> None:
     assert f"relu(m0), relu(m1)  =  split_0_2_first({whole}), split_0_2_second({whole})" in merging
     assert len(merging) == 2
     assert findings.raw == findings.derived + len(findings.kept) + findings.superseded + sum(findings.wrong.values())
+
+
+def test_what_only_the_second_judge_sees_is_declared_or_the_rule_is_not_kept() -> None:
+    def lenient(name: str, text: str) -> Judgement:
+        return Judgement(True, "PROVED")
+
+    def strict(name: str, text: str) -> Judgement:
+        if "transpose(transpose(" in text:
+            return Judgement(False, "REFUTED", "value: the outputs differ")
+        return Judgement(True, "PROVED") if "Change.NAN_INF" in text else Judgement(False, "REFUTED", "NaN/inf: one side is infinite")
+
+    findings = Discovery(chosen(["relu", "transpose"]), sources(1, 0, "m"), lenient, 2, confirm=strict).run()
+    laws = {found.rule.statement(): found.text for found, _ in findings.kept}
+    assert set(laws) == {"relu(relu(m0)) = relu(m0).", "transpose(relu(m0)) = relu(transpose(m0))."}
+    assert all("Change.NAN_INF" in text for text in laws.values())
+    assert findings.wrong == {"REFUTED": 1}
+    assert len(findings.equations) == 2
+
+
+def test_a_pattern_computes_as_little_of_weights_as_it_can() -> None:
+    def lenient(name: str, text: str) -> Judgement:
+        return Judgement(True, "PROVED")
+
+    findings = Discovery(chosen(["conv", "enlarge"]), sources(1, 1, "xwv"), lenient, 2).run()
+    assert ["conv_1(x0, v0)"] in [[str(term) for term in candidate.left] for candidate in findings.candidates]
