@@ -71,7 +71,7 @@ class BitAlgebra:
             return Word(self.z3.Bool(name), "bool")
         if weak and kind == "float":
             return Word(self.z3.FP(name, self.z3.FPSort(11, 53)), "float", weak=True)
-        if (kind == "float") is not self.floating:
+        if dtype != self.dtype:
             raise NotCovered(f"{name} is {dtype} in a rule on {self.dtype}")
         return Word(self.z3.Const(name, self.sort), kind)
 
@@ -89,9 +89,18 @@ class BitAlgebra:
         sort = self.z3.FPSort(11, 53)
         return self.z3.fpNaN(sort) if math.isnan(value) else self.z3.fpInfinity(sort, value < 0)
 
+    def is_foreign(self, word: Word) -> bool:
+        """The word is of another dtype: nothing is known of it but that equal operands gave it."""
+        return bool(self.z3.is_expr(word.term) and word.term.sort().kind() == self.z3.Z3_UNINTERPRETED_SORT)
+
     def lifted(self, word: Word, sort: Any) -> Any:
-        """A word as a term of the sort."""
+        """A word as a term of the sort.
+
+        Raises: NotCovered for a word of another dtype.
+        """
         z3 = self.z3
+        if self.is_foreign(word):
+            raise NotCovered(f"{word.term} is of another dtype than {self.dtype}")
         if word.kind == "bool":
             one, zero = (z3.FPVal(1.0, sort), z3.FPVal(0.0, sort)) if self.floating else (z3.BitVecVal(1, sort), z3.BitVecVal(0, sort))
             return z3.If(word.term, one, zero)
@@ -252,15 +261,22 @@ class BitAlgebra:
         }  # fmt: skip
         return Word(table[name](), "bool")
 
-    def uninterpreted(self, name: str, words: Sequence[Word], kind: str) -> Word:
-        """An unknown function of the operands."""
-        z3 = self.z3
-        terms = [
-            self.lifted(word, self.working if word.weak and self.floating else self.sort) if word.kind != "bool" else word.term
-            for word in words
-        ]
-        result = z3.BoolSort() if kind == "bool" else self.sort
+    def uninterpreted(self, name: str, words: Sequence[Word], dtype: str) -> Word:
+        """An unknown function of the operands, whose result is of the dtype: of a sort of its own where that is another one."""
+        z3, kind = self.z3, kind_of(dtype)
+        apart = dtype not in (self.dtype, "bool") or any(map(self.is_foreign, words))
+        terms = []
+        for word in words:
+            if isinstance(word.term, int) and apart:  # the other dtype may hold numbers that this one does not
+                name = f"{name} of {word.term}"
+            elif word.kind == "bool" or apart:
+                terms.append(word.term)
+            else:
+                terms.append(self.lifted(word, self.working if word.weak and self.floating else self.sort))
+        result = z3.BoolSort() if kind == "bool" else self.sort if dtype == self.dtype else z3.DeclareSort(dtype)
         signature = f"{name}({', '.join(str(term.sort()) for term in terms)})"
+        if not terms:
+            raise NotCovered(f"{name} of numbers alone")
         function = self.functions.setdefault(signature, z3.Function(signature, *(term.sort() for term in terms), result))
         return Word(function(*terms), kind)
 
@@ -303,6 +319,8 @@ def _word(operator: Operator, words: list[Word], absent: list[bool], graph: Grap
         return _filled(words[0], type_.dtype, algebra) if name == "Full" else words[0]
     if not operator.pointwise:
         raise NotCovered(f"{name} is not pointwise")
+    if type_.dtype not in (algebra.dtype, "bool") and not type_.weak:
+        return algebra.uninterpreted(f"{operator} of {_dtypes(graph, node)}", words, type_.dtype)
     if name in _COMPARISONS:
         return algebra.comparison(name, words)
     if name.startswith("Logical") and all(word.kind == "bool" for word in words):
@@ -319,12 +337,18 @@ def _word(operator: Operator, words: list[Word], absent: list[bool], graph: Grap
         and not (algebra.floating and name in _FLOAT_ONLY_UNINTERPRETED)
     ):
         return algebra.arithmetic(name, words)
-    return algebra.uninterpreted(str(operator), words, kind_of(type_.dtype))
+    return algebra.uninterpreted(f"{operator} of {_dtypes(graph, node)}", words, type_.dtype)
+
+
+def _dtypes(graph: Graph, node: int) -> str:
+    return ", ".join("-" if v is None else graph.type(v).dtype for v in graph.operands(node))
 
 
 def _filled(word: Word, dtype: str, algebra: BitAlgebra) -> Word:
     if kind_of(dtype) == "bool":
         return Word(word.term, "bool")
+    if dtype != algebra.dtype:
+        raise NotCovered(f"a tensor of {dtype} in a rule on {algebra.dtype}")
     return Word(algebra.lifted(word, algebra.sort), kind_of(dtype))
 
 
@@ -383,8 +407,11 @@ def prove_bits(traced: TracedCase, equality: Equality, dtype: str, milliseconds:
         if a.kind != b.kind:
             raise NotCovered("outputs of different kinds")
         sort = algebra.sort
-        one, other = (a.term, b.term) if a.kind == "bool" else (algebra.lifted(a, sort), algebra.lifted(b, sort))
-        goal = _same(one, other, a.kind, equality, z3)
+        foreign = algebra.is_foreign(a) or algebra.is_foreign(b)
+        one, other = (a.term, b.term) if a.kind == "bool" or foreign else (algebra.lifted(a, sort), algebra.lifted(b, sort))
+        if foreign and (not (algebra.is_foreign(a) and algebra.is_foreign(b)) or one.sort() != other.sort()):
+            raise NotCovered("outputs of different dtypes")
+        goal = one == other if foreign else _same(one, other, a.kind, equality, z3)
         if z3.is_true(z3.simplify(goal)):
             continue
         asked = [*from_pattern, *_conditions(traced, algebra), z3.Not(z3.And(goal, *algebra.partial[len(from_pattern) : required]))]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float16, Int, Int8, Int64
 from torch import Tensor
 
 from rewrites import Change, Equality, Rule
 from rewrites.cases import cases, trace_case
 from verifier.bits import NotCovered, prove_bits
+from verifier.proving import prove_all
 
 SIGNED = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
 
@@ -107,3 +109,51 @@ def test_integers_wrap(left: Callable[..., Any], right: Callable[..., Any], hold
 def test_what_is_not_pointwise_is_not_covered() -> None:
     with pytest.raises(NotCovered):
         proved(floats(lambda x, y: x.sum() + y, lambda x, y: y + x.sum()), "float32")
+
+
+class Mixed(Rule):
+    """Numbers of two dtypes: what is computed in the wider one is not what the narrower one would hold."""
+
+    source = "for this test"
+    equality = Equality.BITWISE
+
+    def pattern(x: Int8[Tensor, "n"], y: Int64[Tensor, "n"]):
+        return (x + x) + y
+
+    def replacement(x, y):
+        return x + (x + y)
+
+
+class MixedProduct(Mixed):
+    """x x y wraps in int8 before it is taken to int64, x (x y) does not."""
+
+    def pattern(x: Int8[Tensor, "n"], y: Int64[Tensor, "n"]):
+        return x * x * y
+
+    def replacement(x, y):
+        return x * (x * y)
+
+
+class WideFactor(Mixed):
+    """256 x is zero in int8, and not in int64."""
+
+    def pattern(x: Int8[Tensor, "n"]):
+        return x.to(torch.int64) * 256
+
+    def replacement(x):
+        return x.to(torch.int64) * 0
+
+
+class WideDouble(Mixed):
+    """2 x overflows in float16, and not in float32."""
+
+    def pattern(x: Float16[Tensor, "n"]):
+        return torch.isinf(x.to(torch.float32) * 2)
+
+    def replacement(x):
+        return torch.isinf(x * 2)
+
+
+@pytest.mark.parametrize("rule", [Mixed, MixedProduct, WideFactor, WideDouble], ids=lambda rule: rule.__name__)
+def test_what_is_computed_in_another_dtype_is_not_taken_as_this_one(rule):
+    assert not prove_all(rule, {}, time.monotonic() + 30).proved
