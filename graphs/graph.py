@@ -142,7 +142,7 @@ class Graph:
 
     def replace_uses(self, old: Value, new: Value) -> None:
         """Let everything that reads `old` read `new`, graph outputs included."""
-        for _, user, (output, position) in list(self.network.out_edges(old.node, keys=True)):
+        for user, output, position in self.users(old.node):
             if output == old.output:
                 self.network.remove_edge(old.node, user, key=(output, position))
                 self.network.add_edge(new.node, user, key=(new.output, position))

@@ -10,9 +10,8 @@ from graphs.trace import Proxy, TraceError, trace
 from operators.operator import ShapeError, TensorType, collecting_obligations
 from operators.sources import Constant, Full, Input
 from rewrites.conditions import comparable
-from rewrites.host import IMPURE
 from rewrites.match import Absent, Match
-from rewrites.memory import Memory
+from rewrites.memory import Memory, is_impure
 from rewrites.signature import RealVariable, TensorVariable
 from rewrites.template import Template, question, template_of
 
@@ -64,7 +63,7 @@ class _Journal:
 
     def remove(self, node: int) -> None:
         network = self.graph.network
-        operands = [(producer, key) for producer, _, key in network.in_edges(node, keys=True)]
+        operands = [(producer, key) for producer, keys in network._pred[node].items() for key in keys]
         self.removed.append((node, dict(network.nodes[node]), operands))
         self.graph.remove(node)
 
@@ -219,14 +218,14 @@ def _remove_dead(match: Match, graph: Graph, journal: _Journal, added: list[int]
         operator = graph.operator(node)
         if isinstance(operator, Input):
             continue
-        if operator.effects & IMPURE:
+        if is_impure(operator):
             if node >= journal.start or node not in match.nodes:
                 raise RewriteError(f"{match}: the rewrite would drop node {node} ({operator}: {operator.effects})")
             impure += 1
         pending.extend(sorted(set(graph.network.predecessors(node))))
         journal.remove(node)
         removed.append(node)
-    new = sum(1 for node in added if node in graph.network and graph.operator(node).effects & IMPURE)
+    new = sum(1 for node in added if node in graph.network and is_impure(graph.operator(node)))
     if impure != new:
         raise RewriteError(f"{match}: the rewrite removes {impure} random, buffer-updating or unknown operators and adds {new}")
     _forget_constants(graph, journal, removed)

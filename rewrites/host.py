@@ -8,14 +8,9 @@ from typing import Any, TypeAlias
 
 from graphs.evaluate import apply_operator
 from graphs.graph import Graph, Value
-from operators.expressions import Expression
-from operators.operator import Effect, Operator, TensorType
-from operators.sources import Constant, Input, Scalar
-from rewrites.memory import marks_of
-
-IMPURE = Effect.RANDOM | Effect.UPDATES_BUFFER | Effect.UNKNOWN
-"""What a rewrite may not duplicate, drop or merge."""
-
+from operators.operator import Operator, TensorType
+from operators.sources import Constant, Scalar
+from rewrites.memory import IMPURE, Mark, mark_of
 
 OperatorClass: TypeAlias = type[Operator]
 
@@ -27,7 +22,7 @@ class Host:
     contents_read: how often the contents of a constant decided something
     """
 
-    def __init__(self, graph: Graph, marks: dict[int, tuple[int, int]] | None = None) -> None:
+    def __init__(self, graph: Graph, marks: dict[int, Mark] | None = None) -> None:
         self.graph = graph
         self.contents_read = 0
         self._marks = {} if marks is None else marks
@@ -86,6 +81,12 @@ class Host:
                 found.setdefault(type(self.operator(node)), []).append(node)
         return found
 
+    def _mark(self, node: int) -> Mark:
+        found = self._marks.get(node)
+        if found is None:
+            found = self._marks[node] = mark_of(self.graph, node)
+        return found
+
     def form(self, node: int, depth: int) -> tuple[Hashable, tuple[int, ...]]:
         """What is below a node to some depth, equal for nodes below which it looks alike; and the nodes in the form's order.
 
@@ -97,10 +98,11 @@ class Host:
         number, places, levels = {node: 0}, [node], [0]
         records: list[Hashable] = []
         for current in places:
-            mark, leaf = self._marks.get(current) or self._marks.setdefault(current, marks_of(self.graph, current))
+            mark = self._mark(current)
+            is_constant = self.is_constant(Value(current))
             level = levels[len(records)]
             if level > depth:
-                records.append((leaf, self.is_constant(Value(current))))
+                records.append((mark.leaf, is_constant))
                 continue
             references: list[Hashable] = []
             for value in self.operands(current):
@@ -109,7 +111,7 @@ class Host:
                     places.append(value.node)
                     levels.append(level + 1)
                 references.append(None if value is None else (number[value.node], value.output))
-            records.append((mark, self.is_constant(Value(current)), *references))
+            records.append((mark.inner, is_constant, *references))
         found = self._forms[node, depth] = (tuple(records), tuple(places))
         return found
 
@@ -125,8 +127,7 @@ class Host:
             if node in known:
                 pending.pop()
                 continue
-            operator = self.operator(node)
-            if isinstance(operator, Input) or operator.effects & IMPURE or _is_symbolic(operator):
+            if self._mark(node).varies:
                 known[node] = False
                 continue
             operands = [operand.node for operand in self.operands(node) if operand is not None]
@@ -204,17 +205,6 @@ class Host:
         return self._ancestors, self._place
 
 
-def _is_symbolic(operator: Operator) -> bool:
-    """The operator's attributes hold sizes that are not numbers."""
-
-    def symbolic(value: Any) -> bool:
-        if isinstance(value, tuple):
-            return any(map(symbolic, value))
-        return isinstance(value, Expression)
-
-    return any(map(symbolic, vars(operator).values()))
-
-
 def same_number(left: Any, right: Any) -> bool:
     """The two Python numbers are one: equal, of one sign (zeros too), and both or neither booleans."""
     if isinstance(left, bool) != isinstance(right, bool):
@@ -238,3 +228,6 @@ def same_content(left: Any, right: Any) -> bool:
         return torch.equal(left, right)
     bits = [tensor.detach().contiguous().reshape(-1).view(torch.uint8) for tensor in (left, right)]
     return torch.equal(*bits)
+
+
+__all__ = ["IMPURE", "Host", "same_content", "same_number"]

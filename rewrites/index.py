@@ -43,11 +43,14 @@ class Index:
                     self._entries.append((kinds, [_Entry(number, form, anchor, sketch) for anchor in range(len(sketch.roots))]))
         self._fitting: dict[frozenset[type[Operator]], dict[int, dict[type[Operator], list[_Entry]]]] = {}
 
-    def find(self, host: Host, around: Collection[int]) -> Iterator[tuple[int, Match]]:
-        """The matches that cover one of the nodes, each with the number of its rule, as `find_matches` gives them rule by rule."""
+    def find(self, host: Host, around: Collection[int], present: frozenset[type[Operator]]) -> Iterator[tuple[int, Match]]:
+        """The matches that cover one of the nodes, each with the number of its rule, as `find_matches` gives them rule by rule.
+
+        present: the graph's operators, or more of them
+        """
         near = frozenset(around)
         places: list[tuple[int, int, int, int, Pattern]] = []
-        for height, by_kind in self._for(host.kinds()).items():
+        for height, by_kind in self._for(present).items():
             for kind, nodes in host.near(near, height).items():
                 for rule, form, anchor, sketch in by_kind.get(kind, ()):
                     places.extend((rule, form, anchor, node, sketch) for node in nodes)

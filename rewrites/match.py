@@ -304,7 +304,8 @@ def _safe(pattern: Pattern, host: Host, match: Match, state: State) -> str | Non
 
 def _kept(match: Match, host: Host) -> list[int]:
     """The matched nodes that something outside the match still reads once the outputs are replaced."""
-    kept = set(match.nodes)
+    inside = set(match.nodes)
+    kept = set(inside)
     network = host.graph.network
     replaced = set(match.outputs)
     returned = {value.node for value in host.graph.outputs if value not in replaced}
@@ -312,8 +313,10 @@ def _kept(match: Match, host: Host) -> list[int]:
     while fresh:
         fresh = False
         for node in sorted(kept - returned):
-            edges = network.out_edges(node, keys=True)
-            if all((user in match.nodes and user not in kept) or Value(node, output) in replaced for _, user, (output, _) in edges):
+            readers = network._adj[node].items()
+            if all(
+                (user in inside and user not in kept) or all((node, output) in replaced for output, _ in keys) for user, keys in readers
+            ):
                 kept.remove(node)
                 fresh = True
     return sorted(kept)

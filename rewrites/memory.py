@@ -8,10 +8,11 @@ or another one, is answered from memory. An answer for which the contents of con
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from graphs.graph import Graph
-from operators.operator import Operator, TensorType
+from operators.expressions import Expression
+from operators.operator import Effect, Operator, TensorType
 from operators.sources import Constant, Input, Scalar
 
 Answer = TypeVar("Answer")
@@ -65,6 +66,35 @@ MARKS = Marks()
 """One numbering for all graphs of the process."""
 
 
-def marks_of(graph: Graph, node: int) -> tuple[int, int]:
-    """The numbers of a node of a graph, see `Marks.of`."""
-    return MARKS.of(graph.operator(node), graph.types(node))
+class Mark(NamedTuple):
+    """What is known of a node by itself: its numbers (see `Marks.of`), and whether its value differs from run to run of the graph."""
+
+    inner: int
+    leaf: int
+    varies: bool
+
+
+def mark_of(graph: Graph, node: int) -> Mark:
+    """What is known of a node of a graph by itself."""
+    operator = graph.operator(node)
+    return Mark(*MARKS.of(operator, graph.types(node)), isinstance(operator, Input) or is_impure(operator) or _is_symbolic(operator))
+
+
+IMPURE = Effect.RANDOM | Effect.UPDATES_BUFFER | Effect.UNKNOWN
+"""What a rewrite may not duplicate, drop or merge."""
+
+
+def is_impure(operator: Operator) -> bool:
+    """The operator has one of these effects."""
+    return type(operator).effects is not Operator.effects and bool(operator.effects & IMPURE)
+
+
+def _is_symbolic(operator: Operator) -> bool:
+    """The operator's attributes hold sizes that are not numbers."""
+
+    def symbolic(value: object) -> bool:
+        if isinstance(value, tuple):
+            return any(map(symbolic, value))
+        return isinstance(value, Expression)
+
+    return any(map(symbolic, vars(operator).values()))

@@ -20,6 +20,7 @@ from rewrites.apply import RewriteError
 from rewrites.host import Host
 from rewrites.index import Index
 from rewrites.match import Match
+from rewrites.memory import Mark
 from rewrites.rule import Rule
 from search.certified import Admitted
 from search.keys import Keys
@@ -59,7 +60,8 @@ class Explorer:
         self._favoured = favoured
         self._rules = rules
         self._index = Index([admitted.rule for admitted in rules])
-        self._marks: dict[int, tuple[int, int]] = {}
+        self._marks: dict[int, Mark] = {}
+        self._present = Host(graph).kinds()
         self.roofline = roofline
         self.value = value
         self.needs_memory = needs_memory
@@ -293,7 +295,8 @@ class Explorer:
             state.moves = [
                 move for move in state.parent.moves if changed_nodes.isdisjoint(move.match.nodes) and removed.isdisjoint(move.reads)
             ]
-        for number, match in self._index.find(Host(graph, self._marks), around):
+        self._present = self._present.union(type(graph.operator(node)) for node in around)
+        for number, match in self._index.find(Host(graph, self._marks), around, self._present):
             if not all(value.node in free for value in match.outputs):
                 state.moves.append(Move(self._rules[number], match))
 

@@ -83,7 +83,7 @@ def _twin(graph: Graph, node: int) -> int | None:
 
 def _merge(graph: Graph, node: int, twin: int) -> _Merged:
     network = graph.network
-    operands = [(producer, key) for producer, _, key in network.in_edges(node, keys=True)]
+    operands = [(producer, key) for producer, keys in network._pred[node].items() for key in keys]
     merged = _Merged(node, twin, dict(network.nodes[node]), operands, graph.users(node))
     for output in range(len(graph.types(node))):
         graph.replace_uses(Value(node, output), Value(twin, output))
