@@ -314,9 +314,7 @@ def _kept(match: Match, host: Host) -> list[int]:
         fresh = False
         for node in sorted(kept - returned):
             readers = network._adj[node].items()
-            if all(
-                (user in inside and user not in kept) or all((node, output) in replaced for output, _ in keys) for user, keys in readers
-            ):
+            if all((user in inside - kept) or all((node, output) in replaced for output, _ in keys) for user, keys in readers):
                 kept.remove(node)
                 fresh = True
     return sorted(kept)

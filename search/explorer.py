@@ -295,7 +295,8 @@ class Explorer:
             state.moves = [
                 move for move in state.parent.moves if changed_nodes.isdisjoint(move.match.nodes) and removed.isdisjoint(move.reads)
             ]
-        self._present = self._present.union(type(graph.operator(node)) for node in around)
+        if applied is not None:
+            self._present = self._present.union(type(graph.operator(node)) for node in applied.touched)
         for number, match in self._index.find(Host(graph, self._marks), around, self._present):
             if not all(value.node in free for value in match.outputs):
                 state.moves.append(Move(self._rules[number], match))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -68,12 +70,24 @@ def solve(
     needs_memory = setting.objective.needs_memory
     explorer = Explorer(problem.graph, rules, setting.roofline, setting.value, needs_memory, on_step, favoured)
     limits = Limits(setting.expansions, max(20, setting.expansions // 4), out_of_time)
-    explorer.run(limits)
-    best = revise(explorer, limits, min(24, setting.expansions))
+    with _rare_collections():
+        explorer.run(limits)
+        best = revise(explorer, limits, min(24, setting.expansions))
     complete = not out_of_time()
     moves = written(best.path, problem.order, {rule: number for number, rule in enumerate(setting.rules)})
     moves = without_idle_moves(moves, problem.graph, problem.order, setting.rules, setting.roofline, setting.value, needs_memory)
     return Recipe(moves, explorer.root.value, explorer.expanded, explorer.candidates, complete)
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Python looks for cyclic garbage less often: a search makes hundreds of thousands of objects that live as long as it does."""
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _unasked(rule: type[Rule]) -> str | None:
