@@ -42,7 +42,8 @@ def integers(left: Callable[..., Any], right: Callable[..., Any]) -> type[Rule]:
 
 
 def proved(rule: type[Rule], dtype: str) -> bool:
-    return all(prove_bits(trace_case(rule, case), rule.equality, dtype) for case in cases(rule))
+    dtypes = {variable.name: dtype for variable in rule.signature().tensors}
+    return all(prove_bits(trace_case(rule, case, dtypes), rule.equality, dtype) for case in cases(rule))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
