@@ -28,6 +28,7 @@ from graphs.graph import Graph
 from graphs.interface import interface_of
 from graphs.onnx import example_inputs, to_model
 from graphs.onnx.annotation import with_shapes
+from graphs.onnx.joining import with_joined_padding
 from graphs.passes import merge_common_subexpressions, remove_identities, simplify
 from operators.expressions import Symbol
 from rewright.certification import Certification, relevant, usable_rules
@@ -229,7 +230,7 @@ class _Optimisation:
         graph.remove_dead()
         folded = graph.copy()
         simplify(folded)
-        return Candidate(name, folded, graph, steps, to_model(folded, fold_sizes=True))
+        return Candidate(name, folded, graph, steps, with_joined_padding(to_model(folded, fold_sizes=True)))
 
     def _with_further_rules(self, best: Candidate) -> Candidate:
         """Apply each rule marked `tried` throughout, and keep it where the whole is faster."""

@@ -172,8 +172,8 @@ class PaddingMovesBeforeChannelsLast(Rule):
         return F.pad(x, (left, right, top, bottom), value=value).permute(0, 2, 3, 1)
 
 
-class PaddingMovesBeforeChannelsSecond(Rule):
-    """Padding the positions of an image whose channels were brought second may come before that."""
+class PaddingMovesBehindChannelsSecond(Rule):
+    """Padding the positions of an image before its channels are brought second may come after that, beside what reads it."""
 
     source = "index maps compose"
     settles = True
@@ -182,10 +182,10 @@ class PaddingMovesBeforeChannelsSecond(Rule):
     bidirectional = True
 
     def pattern(x: Float[Tensor, "n h w c"], left: int, right: int, top: int, bottom: int, value: float):
-        return F.pad(x.permute(0, 3, 1, 2), (left, right, top, bottom), value=value)
+        return F.pad(x, (0, 0, left, right, top, bottom), value=value).permute(0, 3, 1, 2)
 
     def replacement(x, left, right, top, bottom, value):
-        return F.pad(x, (0, 0, left, right, top, bottom), value=value).permute(0, 3, 1, 2)
+        return F.pad(x.permute(0, 3, 1, 2), (left, right, top, bottom), value=value)
 
 
 class MeanOverPositionsOfChannelsLast(Rule):

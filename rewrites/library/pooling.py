@@ -6,6 +6,7 @@ only where it is told to (`count_include_pad`).
 n samples, c channels, h x w positions; kernel, stride and padding in rows and columns.
 """
 
+import math
 from typing import Literal
 
 import torch
@@ -222,6 +223,26 @@ class FoldPaddingIntoMaxPool(Rule):
 
     def replacement(x, rows, columns, kernel, stride):
         return F.max_pool2d(x, kernel, stride, (rows, columns))
+
+
+class EdgesBeforeMaxPoolAreLowest(Rule):
+    """Repeating the edges of an image before a max pool is padding it with −∞: a window that reaches beyond an edge has it inside."""
+
+    source = "the maximum of what is in the window already; as TensorFlow Lite exports same padding"
+    settles = True
+    equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
+    requires = [
+        Requires(
+            "no window lies outside the image",
+            lambda left, right, top, bottom, kernel: max(left, right) < kernel[1] and max(top, bottom) < kernel[0],
+        )
+    ]
+
+    def pattern(x: Float[Tensor, "n c h w"], left: int, right: int, top: int, bottom: int, kernel: Pair, stride: Pair):
+        return F.max_pool2d(F.pad(x, (left, right, top, bottom), mode="replicate"), kernel, stride)
+
+    def replacement(x, left, right, top, bottom, kernel, stride):
+        return F.max_pool2d(F.pad(x, (left, right, top, bottom), value=-math.inf), kernel, stride)
 
 
 class FoldPaddingOfReluIntoMaxPool(Rule):
