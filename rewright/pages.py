@@ -33,6 +33,8 @@ def page(result: Result) -> str:
         _figures(result.before, result.after),
         f"<p>Largest difference from the original on the check's inputs, "
         f"relative to each output's largest magnitude: {_errors(result)}.</p>",
+        "<h2>By the clock</h2>",
+        _clock(result),
         "<h2>Steps</h2>",
         _steps(result),
         "<h2>Evidence</h2>",
@@ -58,6 +60,27 @@ def _figures(before: Cost, after: Cost) -> str:
     ]
     cells = [(name, old, new, f"{start / end:.2f}x" if end else "") for name, old, new, start, end in rows]
     return _table(("", "before", "after", "before / after"), cells, numbers=(1, 2, 3))
+
+
+def _clock(result: Result) -> str:
+    """What was timed on this machine, and what that decided."""
+    parts = [f"<p>{escape(result.speed_note)}.</p>"] if result.speed_note else ["<p>Nothing was timed.</p>"]
+    if result.speed is not None:
+        parts.append(f"<p>{escape(result.speed.machine)}.</p>")
+    rows = [
+        (
+            runtime,
+            side,
+            f"{found[side]['seconds'] * 1e3:,.2f} ms",
+            found[side]["kernels"],
+            f"{found['ratio']:.2f}" if side == "after" else "",
+        )
+        for runtime, found in (result.profile or {}).items()
+        for side in ("before", "after")
+    ]
+    if rows:
+        parts.append(_table(("runtime", "module", "time", "kernels", "before / after"), rows, numbers=(2, 3, 4)))
+    return "\n".join(parts)
 
 
 def _errors(result: Result) -> str:

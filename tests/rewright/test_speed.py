@@ -66,11 +66,13 @@ def test_what_is_slower_by_the_clock_is_not_handed_out(monkeypatch: pytest.Monke
     assert result.as_dict()["speed"]["ratio"] == pytest.approx(1 / 1.2)
 
 
-def test_what_is_slower_is_handed_out_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_slower_is_handed_out_when_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(timed, "compared", taking(1.0, 1.2))
     result = optimised(allow_slower=True)
     assert len(result.steps) == 1
     assert result.speed_note.startswith("handed out although it is slower")
+    result.report(tmp_path / "report.html")
+    assert "handed out although it is slower, as asked: 0.83x measured in eager" in (tmp_path / "report.html").read_text()
 
 
 def test_what_is_faster_or_as_fast_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +137,7 @@ def test_dispatched_kernels_leave_out_views() -> None:
     assert dispatches.kernels == 3
 
 
-def test_a_profile_has_both_modules_in_both_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_has_both_modules_in_both_runtimes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(speed, "interleaved", lambda calls, *limits: _timings(calls))
     result = optimised(profile=True)
     assert result.profile is not None
@@ -145,6 +147,9 @@ def test_a_profile_has_both_modules_in_both_runtimes(monkeypatch: pytest.MonkeyP
     before, after = result.profile["inductor"]["before"], result.profile["inductor"]["after"]
     assert (before["library"], after["library"]) == (1, 1)
     assert before["generated"] >= after["generated"] >= 1
+    page = tmp_path / "report.html"
+    result.report(page)
+    assert page.read_text().count("<td>inductor</td>") == 2
 
 
 def _timings(calls: list[Callable[[], object]]) -> list[object]:
