@@ -156,7 +156,9 @@ class Spelling:
         """A tensor in another dtype."""
         if dtype not in ELEMENT_TYPES:
             raise OnnxError(f"{self.operator}: ONNX has no {dtype}")
-        return str(self.emit("Cast", name, to=ELEMENT_TYPES[dtype]))
+        # torch's casts saturate to this dtype of 8 bits only; what is beyond the others' ends is infinite, or no number.
+        ends = {"saturate": 0} if dtype.startswith("float8") and dtype != "float8_e4m3fn" else {}
+        return str(self.emit("Cast", name, to=ELEMENT_TYPES[dtype], **ends))
 
     def constant(self, value: Any, dtype: str) -> str:
         """A number of a dtype, without axes."""
