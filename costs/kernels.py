@@ -3,6 +3,8 @@
 * `none`: one kernel per operator, as PyTorch runs it in eager mode; views are free.
 * `copies`: as `none`, but every slice, permutation and expansion copies its data, a kernel of its own (reshapes are free).
 * `pointwise`: adjacent pointwise operators of one shape fuse, and a reduction absorbs pointwise producers that only it reads.
+* `epilogues`: as `none`, but relu, sigmoid or tanh of a convolution's or product's result, where nothing else reads that, is part of its
+  kernel, as in cuDNN's fused kernels and in TASO's operators with an activation.
 * `inductor-like`: as `pointwise`, and a pointwise operator also fuses with producers of a smaller, broadcast shape and behind a
   reduction; concatenation and padding are pointwise.
 
@@ -27,12 +29,19 @@ class Policy:
 
     copies: views copy their data   fuses: adjacent pointwise operators are one kernel
     broadcasts: fusion reaches over broadcasting, behind reductions and through concatenation
+    epilogues: an activation is part of the kernel of the convolution or product whose result it alone reads
     """
 
     name: str
     copies: bool = False
     fuses: bool = False
     broadcasts: bool = False
+    epilogues: bool = False
+
+    @property
+    def additive(self) -> bool:
+        """Every kernel is one operator, so that the cost of a graph is the sum of its operators' costs."""
+        return not self.fuses and not self.epilogues
 
 
 POLICIES: dict[str, Policy] = {
@@ -40,6 +49,7 @@ POLICIES: dict[str, Policy] = {
     for policy in (
         Policy("none"),
         Policy("copies", copies=True),
+        Policy("epilogues", epilogues=True),
         Policy("pointwise", fuses=True),
         Policy("inductor-like", fuses=True, broadcasts=True),
     )
@@ -73,6 +83,11 @@ REDUCING_FAMILIES = frozenset(
     f"operators.{family}" for family in ("extremes", "losses", "normalisation", "reductions", "softmax", "spreads")
 )
 """Modules of operators whose elements each fold a range of the operand's elements in one pass over memory."""
+
+
+CONTRACTIONS = frozenset({"Conv1d", "Conv2d", "Conv3d", "Linear", "MatMul", "AddMatMul"})
+ACTIVATIONS = frozenset({"Relu", "Sigmoid", "Tanh"})
+"""What `epilogues` joins: an activation behind a contraction."""
 
 
 def reduces(kind: type[Operator]) -> bool:
@@ -152,7 +167,7 @@ class Grouping:
             for value in self.operands[node]:
                 self.users[value.node].append(node)
         self.returned = {value.node for value in graph.outputs}
-        if policy.fuses:
+        if not policy.additive:
             self.kernels = _Fusion(self, running).kernels()
         else:
             self.kernels = [Kernel((node,)) for node in running]
@@ -199,6 +214,10 @@ class _Fusion:
         if above == below:
             return False
         shape, source = graph.types(node)[0].shape, graph.types(producer)[0].shape
+        if not grouping.policy.fuses:
+            names = type(graph.operator(producer)).__name__, type(graph.operator(node)).__name__
+            fits = names[0] in CONTRACTIONS and names[1] in ACTIVATIONS and len(self.members[above]) == 1 and shape == source
+            return fits and self._is_read_only_by(above, node)
         if self._is_pointwise(node):
             if self._is_pointwise(producer):
                 fits = shape == source or grouping.policy.broadcasts

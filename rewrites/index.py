@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from operators.operator import Operator
@@ -73,3 +74,9 @@ class Index:
                         root = entry.sketch.nodes[entry.sketch.roots[entry.anchor].node].kind
                         found.setdefault(entry.sketch.heights[entry.anchor], {}).setdefault(root, []).append(entry)
         return found
+
+
+@lru_cache(maxsize=8)
+def index_of(rules: tuple[type[Rule], ...]) -> Index:
+    """The index of these rules, made once."""
+    return Index(rules)

@@ -18,7 +18,7 @@ from costs.roofline import Cost, Roofline
 from graphs.graph import Graph, Value
 from rewrites.apply import RewriteError
 from rewrites.host import Host
-from rewrites.index import Index
+from rewrites.index import index_of
 from rewrites.match import Match
 from rewrites.memory import Mark
 from rewrites.rule import Rule
@@ -59,14 +59,14 @@ class Explorer:
     ) -> None:
         self._favoured = favoured
         self._rules = rules
-        self._index = Index([admitted.rule for admitted in rules])
+        self._index = index_of(tuple(admitted.rule for admitted in rules))
         self._marks: dict[int, Mark] = {}
         self._present = Host(graph).kinds()
         self.roofline = roofline
         self.value = value
         self.needs_memory = needs_memory
         self.on_step = on_step
-        self.additive = not roofline.policy.fuses and not needs_memory
+        self.additive = roofline.policy.additive and not needs_memory
         self.expanded = 0
         self.candidates = 0
         self.complete = False
