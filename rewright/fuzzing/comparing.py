@@ -18,13 +18,15 @@ from torch.utils import _pytree as pytree
 
 from graphs.evaluate import evaluate
 from graphs.graph import Graph
-from search.check import drawing_from
+from search.check import drawing_from, relative_error
 
 NOISE = 2.0**-40
 """Relative noise on operands in float64: 2^12 units in the last place, more than the rounding of sums of any size drawn here."""
 UNITS = {torch.float32: 64.0, torch.bfloat16: 4.0, torch.float16: 4.0}
 """Relative noise in coarser dtypes, in units in the last place of each."""
 RUNS = 6
+SHAKY, SHAKY_IN_COARSE_DTYPES = 2.0**-34, 0.1
+"""How far, relative to a result's largest number, noise moves one on which nothing can be said (64 times the noise, in float64)."""
 SLACK = 8.0
 """How many times the largest effect of the noise a difference may be."""
 
@@ -109,6 +111,14 @@ class Reference:
 
             self._real = all(map(_is_finite, self.values(reading))) and all(seen)
         return self._real
+
+    @property
+    def shaky(self) -> bool:
+        """The last digits decide: noise on operands moves a result by much more than itself, or numbers are not finite."""
+        if not self.real:
+            return True
+        pairs = [(a, run[position]) for position, a in enumerate(self.values()) for run in self.noisy() if isinstance(a, Tensor)]
+        return any(relative_error(a, b) > (SHAKY if a.dtype == torch.float64 else SHAKY_IN_COARSE_DTYPES) for a, b in pairs)
 
     def noisy(self) -> list[list[Any]]:
         """The outputs of some disturbed runs."""

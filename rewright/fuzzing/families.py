@@ -35,6 +35,13 @@ def convolutional(b: Builder) -> None:
         b.apply("linear", f"{b.part(made)}({{0}})", k)
 
 
+def training(b: Builder) -> None:
+    """A convolutional model in training mode: batch norms use the batch's statistics, and update the running ones."""
+    b.training = True
+    b.__post_init__()
+    convolutional(b)
+
+
 def _image_block(b: Builder, k: int) -> int:
     kind = b.choose("plain", "residual", "branches", "free", "excite", "joined")
     c = b.values[k].shape[1]
@@ -227,7 +234,7 @@ def _literal(tensor: Tensor) -> str:
 
 
 FAMILIES: Mapping[str, Callable[[Builder], None]] = {
-    "convolutional": convolutional, "attention": attention, "recurrent": recurrent, "free": free, "writing": writing,
+    "convolutional": convolutional, "attention": attention, "recurrent": recurrent, "free": free, "writing": writing, "training": training,
 }  # fmt: skip
 
 
@@ -252,7 +259,7 @@ def _returned(b: Builder) -> Any:
 def programs(draw: Any, families: Sequence[Callable[[Builder], None]] = tuple(FAMILIES.values()), modes: bool = True) -> Program | None:
     """Random models: training or eval, static or dynamic, shared weights, several outputs; None where a draw makes none."""
     b = Builder(draw, seed=draw(st.integers(0, 9999)))
-    b.training = modes and draw(st.integers(0, 3)) == 3
+    b.training = modes and draw(st.integers(0, 5)) == 5
     dynamic = modes and draw(st.integers(0, 4)) == 4
     b.__post_init__()
     try:

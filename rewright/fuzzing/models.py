@@ -32,7 +32,7 @@ from rewrites.apply import RewriteError
 from rewrites.load import load_rules
 from rewrites.match import find_all
 from rewrites.rule import Rule
-from search.check import drawing_from
+from search.check import NumericCheckError, drawing_from
 from search.objective import Objective
 from search.sharing import apply_shared
 from verifier.verdict import Status, Verdict
@@ -168,11 +168,16 @@ def optimised(
         used.append(rule.__name__)
         return assumed(rule)
 
-    result = optimize(
-        graph, tuple(inputs), device=setting.device, objective=setting.objective, kernels=setting.kernels, budget=600.0,
-        rules=[rule for rule in rules(setting.file) if allowed is None or allowed(rule.__name__)], expansions=EXPANSIONS,
-        certified=certified, seed=seed,
-    )  # fmt: skip
+    try:
+        result = optimize(
+            graph, tuple(inputs), device=setting.device, objective=setting.objective, kernels=setting.kernels, budget=600.0,
+            rules=[rule for rule in rules(setting.file) if allowed is None or allowed(rule.__name__)], expansions=EXPANSIONS,
+            certified=certified, seed=seed,
+        )  # fmt: skip
+    except NumericCheckError as error:
+        if Reference(graph, interface_of(graph).leaves(tuple(inputs), {}), seed).shaky:
+            raise Unsuitable(f"one digit decides its results: {error}") from error
+        raise
     behaviour.fired.update(step.rule for step in result.steps)
     result.graph.validate()
     roofline = Roofline(setting.device, setting.kernels, _sizes(graph))
