@@ -27,6 +27,7 @@ Equal = Literal["float", "real"]
 """float: rounding may differ and nothing else; real: where a value is NaN or infinite may differ as well."""
 _SIZES = 3
 _FEW = 64
+_BIT_FOR_BIT = "bit for bit: the same operators on the same operands"
 
 
 class CannotRunError(ValueError):
@@ -62,7 +63,7 @@ def compare_graphs(
 
     `timeout` is the seconds after which nothing further is tried; `seed` decides every draw; `examples` is how many inputs are
     tested at most.
-    Raises: AlignmentError when inputs or outputs cannot be paired; CannotRunError when BEFORE runs on no input.
+    Raises: AlignmentError when inputs or outputs cannot be paired; CannotRunError when BEFORE runs on no input, and nothing is proved.
     """
     started = time.monotonic()
     obstacle = update_obstacle(before, after)
@@ -80,6 +81,8 @@ def compare_graphs(
 
 def _compared(work: _Work, examples: int) -> Comparison:
     first = _first_examples(work)
+    if not first:
+        return _by_structure(work)
     for example in first:
         refuted = _refuted(work, example)
         if refuted is not None:
@@ -93,7 +96,7 @@ def _compared(work: _Work, examples: int) -> Comparison:
     more: dict[str, Any] = {"structural": prover.progress.structural, "proved": prover.progress.proved}
     words = _sizes_in_words(work)
     if proved:
-        assumed = [*prover.progress.scope] or ["bit for bit: the same operators on the same operands"]
+        assumed = [*prover.progress.scope] or [_BIT_FOR_BIT]
         return work.verdict(Status.PROVED, "; ".join([words, *assumed, *conditions(work.joined.facts)]), **more)
     left = unproved(prover.progress, work.joined.labels)
     reason = "no proof" + (f": {left[0]}" if left else "")
@@ -103,11 +106,24 @@ def _compared(work: _Work, examples: int) -> Comparison:
     return work.verdict(Status.TESTED, scope, reason, unproved=left, **more)
 
 
-def _first_examples(work: _Work) -> list[Example]:
-    """The first inputs that BEFORE takes, at up to three choices of sizes.
+def _by_structure(work: _Work) -> Comparison:
+    """What can be said where BEFORE cannot be run as a whole: proved, with guesses from what of it can be run, or nothing.
 
     Raises: CannotRunError.
     """
+    examples = [work.tests.example("normal", sizes, work.seed) for sizes in itertools.islice(size_choices(work.joined), 2)]
+    traces = [Trace(example.tensors, example.sizes, tolerant=True) for example in examples if example is not None]
+    prover = Prover(work.joined, Matching(work.joined.graph, work.joined.before, traces, work.tests.order), work.deadline)
+    why = f"BEFORE runs on none of the inputs tried: {work.tests.refused or 'no sizes meet its conditions'}"
+    if not prover.run():
+        raise CannotRunError(why)
+    work.notes.append(f"not run: {why}")
+    scope = [_sizes_in_words(work), *([*prover.progress.scope] or [_BIT_FOR_BIT]), *conditions(work.joined.facts)]
+    return work.verdict(Status.PROVED, "; ".join(scope), structural=prover.progress.structural, proved=prover.progress.proved)
+
+
+def _first_examples(work: _Work) -> list[Example]:
+    """The first inputs that BEFORE takes, at up to three choices of sizes; none where it cannot be run here."""
     found: list[Example] = []
     for sizes in size_choices(work.joined):
         for kind in ("normal", "uniform"):
@@ -119,8 +135,6 @@ def _first_examples(work: _Work) -> list[Example]:
             break
         if len(found) == _SIZES:
             break
-    if not found:
-        raise CannotRunError(f"BEFORE runs on none of the inputs tried: {work.tests.refused or 'no sizes meet its conditions'}")
     return found
 
 

@@ -50,7 +50,7 @@ class Matching:
 
     def candidates(self, value: Value, most: int = 3) -> list[Value]:
         """BEFORE's values of the same shape and dtype that agree with the value, the closest first."""
-        found = self.summaries[0].get(value)
+        found = self.summaries[0].get(value) if self.summaries else None
         if found is None:
             return []
         type = self.graph.type(value)
@@ -68,7 +68,7 @@ class Matching:
 
     def layouts(self, value: Value) -> Iterator[Value]:
         """New nodes, entered in the graph, that reshape or permute a value of BEFORE into one that agrees with this."""
-        found = self.summaries[0].get(value)
+        found = self.summaries[0].get(value) if self.summaries else None
         if found is None or math.prod(found.shape) < 2:
             return
         type = self.graph.type(value)

@@ -29,13 +29,15 @@ class RunError(RuntimeError):
 class Trace:
     """What to run: on which inputs, at which sizes, in float64 or in the model's own dtypes.
 
-    `replaced` gives constants and numbers, by node, another value.
+    `replaced` gives constants and numbers, by node, another value. With `tolerant`, an operator that raises is left out, with all that
+    depends on it.
     """
 
     inputs: Sequence[torch.Tensor]
     sizes: Mapping[Symbol, int]
     float64: bool = True
     replaced: Mapping[int, Any] = field(default_factory=dict)
+    tolerant: bool = False
 
 
 def run(graph: Graph, trace: Trace, see: Callable[[Value, torch.Tensor], None], order: Sequence[int] | None = None) -> None:
@@ -52,7 +54,14 @@ def run(graph: Graph, trace: Trace, see: Callable[[Value, torch.Tensor], None], 
     given = dict(zip(graph.inputs, trace.inputs, strict=True))
     with torch.no_grad(), default_dtype(torch.float64 if trace.float64 else None), numpy.errstate(all="ignore"):
         for node in order:
-            produced = _outputs(graph, node, trace, known, given)
+            if trace.tolerant and any(v is not None and v not in known for v in graph.operands(node)):
+                continue
+            try:
+                produced = _outputs(graph, node, trace, known, given)
+            except RunError:
+                if not trace.tolerant:
+                    raise
+                continue
             for value, tensor in produced.items():
                 if isinstance(tensor, torch.Tensor):
                     see(value, tensor)

@@ -13,6 +13,7 @@ import torch
 from graphs.graph import Graph, Value
 from operators.expressions import Expression, Formula, Truth, at_least_zero, formula_symbols
 from operators.operator import Effect
+from operators.sources import Constant
 from verifier.equivalence.classes import Classes
 from verifier.equivalence.folding import UpToFolding
 from verifier.equivalence.joining import Joined
@@ -93,7 +94,8 @@ class Prover:
         if self.classes.enter(node):
             self.progress.structural += not is_source(self.graph, Value(node))
             return
-        if node not in self._needed or is_source(self.graph, Value(node)):
+        folded = isinstance(self.graph.operator(node), Constant)  # perhaps what BEFORE computes from constants
+        if node not in self._needed or (is_source(self.graph, Value(node)) and not folded):
             return
         for output in range(len(self.graph.types(node))):
             self._match(Value(node, output))
@@ -103,8 +105,8 @@ class Prover:
         for candidate in candidates:
             if self.classes.same(candidate, value) or self._proved(value, candidate, SECONDS):
                 return
-        if candidates:
-            if self.assuming:
+        if candidates or is_source(self.graph, value):
+            if self.assuming and candidates:
                 self.assumed.add(value)
                 self.classes.unite(candidates[0], value)
             return
