@@ -23,7 +23,8 @@ from rewright.certification import relevant, usable_rules
 from search import search
 
 HEADS = (
-    "layers", "nodes", "capture s", "search s", "CPU s", "graphs expanded", "evaluated", "µs before", "µs after", "kernels", "peak memory GiB",
+    "layers", "nodes", "capture s", "search s", "CPU s", "graphs expanded", "evaluated", "µs before", "µs after", "kernels",
+    "peak memory GiB",
 )  # fmt: skip
 
 
