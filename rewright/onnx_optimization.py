@@ -191,12 +191,11 @@ class _Optimisation:
 
     def result(self) -> OnnxResult:
         """Make candidates, time them, and hand out the fastest."""
-        plain = Candidate("the model as it is", self.original, self.original, [], self.base)
-        best = self._settled(plain, "settled")
-        if best is None:
-            return self._handed_out(plain, None, "no speed was measured: nothing changed")
-        self._is_faster(best, plain)
-        best = self._with_further_rules(best)
+        plain = Candidate("the model as it is", self.original, self.prepared, [], self.base)
+        settled = self._settled(plain, "settled")
+        if settled is not None:
+            self._is_faster(settled, plain)
+        best = self._with_further_rules(settled or plain)
         best = self._searched(best)
         if not self.allow_slower:
             best = self._without_rules(best)
@@ -206,7 +205,7 @@ class _Optimisation:
         self, start: Candidate, name: str, tried: Sequence[type[Rule]] = (), omitted: Sequence[type[Rule]] = ()
     ) -> Candidate | None:
         """What settling makes of the prepared graph, or of a candidate with further rules; None when it changes nothing."""
-        graph = (self.prepared if start.graph is self.original else start.unfolded).copy()
+        graph = start.unfolded.copy()
         cost = self.roofline.cost(graph)
         steps = list(start.steps)
         done = 0
@@ -248,7 +247,7 @@ class _Optimisation:
         for entry in self._admitted(kinds):
             if not entry.rule.settles or self.out_of_time():
                 continue
-            start = Candidate("", self.original, self.original, [], self.base)
+            start = Candidate("", self.original, self.prepared, [], self.base)
             tried = tuple(other.rule for other in self._admitted(kinds) if other.rule.tried)
             candidate = self._settled(start, f"without {entry.rule.__name__}", tried, (entry.rule,))
             if candidate is not None and self._is_faster(candidate, best, at_least=1.03):
@@ -317,7 +316,7 @@ class _Optimisation:
 
     def _decided(self, best: Candidate, plain: Candidate) -> OnnxResult:
         """Time the best candidate beside the model that came in once more, for longer, and decide."""
-        if best is plain:
+        if best.model is self.base:
             return self._handed_out(plain, None, "not handed out: nothing that was timed is faster than what came in")
         ratios = self._raced(best, plain, SECONDS_FOR_THE_LAST_RACE)
         self.timed.append((f"{best.name}, at last", {count: found.ratio for count, found in ratios.items()}))
@@ -349,7 +348,8 @@ class _Optimisation:
         return errors
 
     def _handed_out(self, best: Candidate, ratios: Mapping[int, Comparison] | None, note: str) -> OnnxResult:
-        errors = self._errors(best) if best.steps else {"float64": 0.0, "native": 0.0}
+        changed = best.model is not self.base
+        errors = self._errors(best) if changed else {"float64": 0.0, "native": 0.0}
         after = self.roofline.cost(best.graph)
         speed, measured = None, {}
         before: Cost = self.before
@@ -362,7 +362,7 @@ class _Optimisation:
                 for n, one in ratios.items()
             }
             before = replace(before, time=found.before)
-            after = replace(after, time=found.after if best.steps else found.before)
+            after = replace(after, time=found.after if changed else found.before)
         used = {step.rule for step in best.steps}
         return OnnxResult(
             module=None,  # type: ignore[arg-type]
