@@ -141,8 +141,11 @@ def _literal(value: Any, draw: Draw) -> Operand | None:
     if value is None or type(value).__name__ != "Constant":
         return None
     content = numpy.array(value.value)
-    if content.ndim == 0:
-        content = content.reshape(draw.chance.choice(((), (), (1,), (1, 1))))
+    if content.ndim:
+        return Operand(
+            TensorProto.INT64 if numpy.issubdtype(content.dtype, numpy.integer) else TensorProto.FLOAT, content.shape, content, True
+        )
+    content = content.reshape(draw.chance.choice(((), (), (1,), (1, 1))))
     return Operand(TensorProto.UNDEFINED, content.shape, content, True)
 
 
@@ -151,8 +154,7 @@ def _typed(operand: Operand | None, known: list[Operand | None], usual: int) -> 
         return operand
     others = [other.dtype for other in known if other is not None and other.dtype != TensorProto.UNDEFINED]
     whole = numpy.issubdtype(operand.content.dtype, numpy.integer)
-    single = operand.content.size == 1 and (whole or usual in FLOATS)
-    dtype = (others[0] if others else usual) if single else TensorProto.INT64 if whole else TensorProto.FLOAT
+    dtype = others[0] if others else usual if whole or usual in FLOATS else TensorProto.FLOAT
     return Operand(dtype, operand.shape, operand.content, True)
 
 

@@ -317,7 +317,7 @@ def _batch_norm(known: list[Operand | None], attributes: dict[str, Any], draw: D
 
 
 def _pad(known: list[Operand | None], attributes: dict[str, Any], draw: Draw) -> Proposal:
-    x = _first(known, draw, 3, 4)
+    x = known[0] or Operand(draw.chance.choice((*FLOATS, TensorProto.UINT8)), (draw.chance.choice((1, 2)), 4, *draw.shape(1, 2)))
     rank = len(x.shape)
     everywhere = draw.chance.random() < 0.25
     pads = [draw.chance.randint(0, 2) if axis >= 2 or everywhere else 0 for axis in range(rank)] * 2
@@ -355,7 +355,9 @@ def _hard_sigmoid(known: list[Operand | None], attributes: dict[str, Any], draw:
 
 def _gather(known: list[Operand | None], attributes: dict[str, Any], draw: Draw) -> Proposal:
     data = _first(known, draw, 1, 3)
-    return _fill(known, [data, Operand(TensorProto.INT64, (), numpy.array(draw.chance.randrange(max(data.shape[0], 1))), True)]), {"axis": 0}
+    return _fill(known, [data, Operand(TensorProto.INT64, (), numpy.array(draw.chance.randrange(max(data.shape[0], 1))), True)]), {
+        "axis": 0
+    }
 
 
 def _q_linear_conv(known: list[Operand | None], attributes: dict[str, Any], draw: Draw) -> Proposal:
