@@ -50,7 +50,7 @@ def tower(blocks: int = 3, widths: tuple[int, ...] = WIDTHS) -> Graph:
     graph = Graph()
     generator = torch.Generator().manual_seed(0)
 
-    def weight(*shape: int) -> Proxy:
+    def weight(*shape: int) -> Any:
         tensor = torch.rand(shape, generator=generator) + 0.5
         return Proxy(graph, graph.constant(f"weight_{len(graph.constants)}", tensor))
 
