@@ -181,6 +181,9 @@ class BitAlgebra:
         if name in ("Multiply", "Square"):
             return z3.fpMul(nearest, a, b)
         if name == "Divide":
+            if a.eq(b):  # the quotient of a number by itself is exactly 1, where there is one
+                undefined = z3.Or(z3.fpIsNaN(a), z3.fpIsInf(a), z3.fpIsZero(a))
+                return z3.If(undefined, z3.fpNaN(a.sort()), z3.FPVal(1.0, a.sort()))
             return z3.fpDiv(nearest, a, b)
         if name == "Reciprocal":
             return z3.fpDiv(nearest, z3.FPVal(1.0, a.sort()), a)

@@ -106,7 +106,7 @@ def _is_as_written(number: float) -> bool:
     return not math.isfinite(number) or Fraction(str(number)) == Fraction(number)
 
 
-def _holds_whole(source: str, target: str) -> bool:
+def holds_whole(source: str, target: str) -> bool:
     """Every number of the whole (or boolean) dtype is one of the floating dtype."""
     if source == "bool":
         return True
@@ -225,7 +225,7 @@ class Making:
             return self.constant(float(self.numbers[item]))
         if kind_of(type.dtype) == "complex" or (type.dtype not in INTEGER_FORMATS and type.dtype != "bool"):
             raise NotCovered(f"{type.dtype} as a floating-point number")
-        fits = frozenset(dtype for dtype in FLOAT_FORMATS if _holds_whole(type.dtype, dtype))
+        fits = frozenset(dtype for dtype in FLOAT_FORMATS if holds_whole(type.dtype, dtype))
         whole = frozenset(dtype for dtype in INTEGER_FORMATS if is_within(type.dtype, dtype))
         shape = self.shape(item)
         order = self.add(Cast("float32"), item, shape=shape)
@@ -283,4 +283,4 @@ class Making:
         return replace(lane, order=fill(lane.order, "float32"), bits=fill(lane.bits, "float32"), nan=nan, weak=False, signs=None)
 
 
-__all__ = ["EVERY", "Lane", "Making", "Style", "Unknown", "holds", "is_within", "type_name", "wider"]
+__all__ = ["EVERY", "Lane", "Making", "Style", "Unknown", "holds", "holds_whole", "is_within", "type_name", "wider"]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from graphs.graph import Graph
 from graphs.trace import TraceError
 from operators.operator import Effect, Operator, ShapeError, kind_of
 from operators.sources import Input
@@ -16,6 +17,7 @@ from rewrites.rule import Change, Equality, Rule
 from verifier import forms
 from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered, live, prove_bits
 from verifier.instances import Ground, allowed_dtypes
+from verifier.lanes import holds_whole
 from verifier.proof.bounded import prove_bounded
 from verifier.proof.conditions import bounds_from
 from verifier.proof.explain import explain
@@ -23,7 +25,7 @@ from verifier.proof.prove import UNDECIDED, VACUOUS, Proof
 from verifier.proof.rules import prove_case
 from verifier.selection import OPEN, VALUES, Bits, Known, computes, prove_selection, prove_traced
 from verifier.sizes import flattened
-from verifier.wrapping import MOVES, may_wrap, wraps
+from verifier.wrapping import BY_POSITION, MOVES, may_wrap, wraps
 
 _SECONDS_PER_CASE = 10.0
 _SECONDS_OF_BITS = 1.0
@@ -94,6 +96,8 @@ def _in_other_dtypes(rule: type[Rule], traced: TracedCase, proof: Proof, deadlin
     proved = {_operators_but_dtypes(traced)}
     try:
         for other in _in_floating_dtypes(rule, traced):
+            if _output_dtypes(other.pattern) != _output_dtypes(other.replacement):
+                return replace(proof, status=UNDECIDED, reason=_unlike(other))
             look = _operators_but_dtypes(other)
             if look not in proved:
                 proved.add(look)
@@ -112,6 +116,16 @@ def _is_alike_in_all_dtypes(rule: type[Rule], traced: TracedCase) -> bool:
         return {_operators_but_dtypes(other) for other in _in_floating_dtypes(rule, traced)} <= {_operators_but_dtypes(traced)}
     except (ShapeError, TraceError):
         return False
+
+
+def _output_dtypes(graph: Graph) -> list[str]:
+    return [graph.type(value).dtype for value in graph.outputs]
+
+
+def _unlike(traced: TracedCase) -> str:
+    dtypes = sorted({t.dtype for node in traced.pattern.inputs for t in traced.pattern.types(node) if not t.weak})
+    outputs = " and ".join(", ".join(_output_dtypes(graph)) for graph in (traced.pattern, traced.replacement))
+    return f"on {', '.join(dtypes)} the sides give {outputs}"
 
 
 def _in_floating_dtypes(rule: type[Rule], traced: TracedCase) -> Iterator[TracedCase]:
@@ -186,7 +200,7 @@ def _bits(traced: TracedCase, rule: type[Rule], deadline: float) -> str | None:
     kinds = {kind_of(dtype) for variable in tensors for dtype in allowed_dtypes(variable)} - {"bool"}
     if kinds == {"float"} and not rule.equality.bitwise:
         return None
-    dtypes = [dtype for dtype in (*INTEGER_FORMATS, "float16", "bfloat16", "float32") if any(dtype in allowed_dtypes(v) for v in tensors)]
+    dtypes = [dtype for dtype in (*INTEGER_FORMATS, *FLOAT_FORMATS) if any(dtype in allowed_dtypes(v) for v in tensors)]
     if not dtypes or "complex" in kinds:
         return None
     for dtype in dtypes:
@@ -232,6 +246,10 @@ def _open_for_integers(traced: TracedCase, rule: type[Rule], deadline: float) ->
             continue
         except TraceError as error:
             return f"the rule cannot be traced on {dtype}: {error}"
+        if _output_dtypes(whole.pattern) != _output_dtypes(whole.replacement):
+            return _unlike(whole)
+        if _rounds_whole_numbers(whole, rule.equality):
+            return "equal for all sizes over whole numbers that are not rounded; with rounding only tested"
         if _operators(whole) != _operators(traced):
             proof = prove_case(whole, timeout=max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic())))
             if not proof.proved:
@@ -245,6 +263,23 @@ def _open_for_integers(traced: TracedCase, rule: type[Rule], deadline: float) ->
         if not _only_casts(whole) or prove_traced(whole, Equality.BITWISE, deadline).left_open:
             return _WRAPPING
     return ""
+
+
+def _rounds_whole_numbers(traced: TracedCase, equality: Equality) -> bool:
+    """Whole numbers are rounded to floating-point ones where that is no mere rounding: bits count, or the outcome is whole or a truth."""
+    outcomes = {kind_of(dtype) for dtype in _output_dtypes(traced.pattern)}
+    if not equality.bitwise and outcomes == {"float"}:
+        return False
+    for graph in (traced.pattern, traced.replacement):
+        for node in live(graph):
+            if type(graph.operator(node)).__name__ in BY_POSITION:
+                continue
+            to = [t.dtype for t in graph.types(node) if t.dtype in FLOAT_FORMATS]
+            operands = [graph.type(value) for value in graph.operands(node) if value is not None]
+            whole = [t.dtype for t in operands if not t.weak and t.dtype in INTEGER_FORMATS]
+            if any(not holds_whole(source, target) for source in whole for target in to):
+                return True
+    return False
 
 
 def _only_casts(traced: TracedCase) -> bool:

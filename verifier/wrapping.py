@@ -128,7 +128,7 @@ def may_wrap(graph: Graph, facts: Sequence[Truth] = ()) -> bool:
             whole = any(kind_of(type.dtype) == "int" and not type.weak for type in types)
             if computed & set(values) or (sizes and whole):
                 return True
-        if name not in _BY_POSITION and any(_converts(graph, node, value) for value in computed & set(values)):
+        if name not in BY_POSITION and any(_converts(graph, node, value) for value in computed & set(values)):
             return True
         makes = any(kind_of(type.dtype) == "int" and not type.weak for type in graph.types(node))
         arithmetic = makes and name not in MOVES | _KEEPS_RANGE and not _widens(operator, types)
@@ -144,7 +144,7 @@ def _converts(graph: Graph, node: int, value: Value) -> bool:
     return any(type.dtype != graph.type(value).dtype for type in graph.types(node))
 
 
-_BY_POSITION = {"Embedding", "Gather", "Index", "IndexSelect"}
+BY_POSITION = {"Embedding", "Gather", "Index", "IndexSelect"}
 """Operators that read whole numbers as positions, which torch checks."""
 
 _CHECKED = {"Clamp", "Where"}
@@ -199,4 +199,4 @@ _RING = MOVES | {
 }
 
 
-__all__ = ["MOVES", "may_wrap", "wraps"]
+__all__ = ["BY_POSITION", "MOVES", "may_wrap", "wraps"]

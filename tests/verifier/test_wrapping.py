@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from jaxtyping import Float, Int, Int64, Num
+from jaxtyping import Float, Int, Int16, Int32, Int64, Num
 from torch import Tensor
 
 from rewrites import Equality, Requires, Rule
@@ -125,3 +125,34 @@ def test_numbers_of_a_range_are_followed() -> None:
         return torch.arange(x.shape[0]) + s >= s
 
     assert not prove_all(type("Law", (Rule,), body | {"pattern": unbounded}), {}, time.monotonic() + 30).proved
+
+
+WHOLE = {"int16": Int16, "int32": Int32, "int64": Int64}
+
+
+@pytest.mark.parametrize("kind, dtype, kept", [
+    ("int16", "float32", True), ("int32", "float64", True), ("int16", "float16", False), ("int32", "float32", False),
+    ("int64", "float64", False),
+])  # fmt: skip
+@pytest.mark.parametrize("equality", [Equality.REAL, Equality.BITWISE])
+def test_whole_numbers_that_a_float_rounds_are_not_kept(kind: str, dtype: str, kept: bool, equality: Equality) -> None:
+    def there_and_back(x: Any) -> Any:
+        return x.to(getattr(torch, dtype)).to(getattr(torch, kind))
+
+    def compared(x: Any) -> Any:
+        return x.to(getattr(torch, dtype)) < 7
+
+    for pattern, replacement in ((there_and_back, lambda x: x + 0), (compared, lambda x: x < 7)):
+        pattern.__annotations__ = {"x": WHOLE[kind][Tensor, "n"]}
+        body = {"__doc__": "A law.", "source": "a test", "equality": equality, "pattern": pattern, "replacement": replacement}
+        found = prove_all(type("Law", (Rule,), body), {}, time.monotonic() + 30)
+        assert found.proved is kept, found.reason
+
+
+def test_the_dtypes_of_outputs_agree_for_every_dtype() -> None:
+    assert not proved(of_numbers(lambda x, y, m, k: torch.floor(x / 2)), lambda x, y, m, k: x // 2)
+    assert not proved(of_floats(lambda x, y, m, k: x.to(torch.float32) + 0), lambda x, y, m, k: x + 0)
+
+
+def test_bits_are_proved_in_float64_as_well() -> None:
+    assert not proved(of_floats(lambda x, y, m, k: x > 0.1), lambda x, y, m, k: x * 1.0 > 0.100000000001, Equality.BITWISE)
