@@ -29,6 +29,7 @@ from graphs.evaluate import evaluate
 from graphs.graph import Graph
 from graphs.onnx import OnnxError, example_inputs, read, to_model
 from graphs.onnx.files import check_model, open_model
+from graphs.onnx.subgraphs import captured_names
 from operators.arrays import to_numpy
 from operators.foreign import Foreign
 from operators.sources import Constant, Input, Scalar
@@ -77,6 +78,7 @@ def redrawn(model: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto:
         model.graph.initializer.append(onnx.numpy_helper.from_array(drawn.astype(numpy.float32), node.output[0]))
     del model.graph.node[:]
     model.graph.node.extend(kept)
+    model.ir_version = max(model.ir_version, 4)  # before, every initialiser was an input too
     read_names = {name for node in model.graph.node for name in node.input}
     for part in (model.graph.initializer, model.graph.input):
         left = [one for one in part if one.name in read_names]
@@ -181,8 +183,8 @@ def off(before: list[Any] | str, after: list[Any] | str) -> str:
 
 
 def names_kept(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
-    """Whether inputs, outputs, nodes, initialisers that are read, metadata and opsets are called as they were."""
-    read_names = {name for node in before.graph.node for name in node.input}
+    """Whether inputs, outputs, nodes and initialisers that an output needs, metadata and opsets are called as they were."""
+    live, read_names = needed(before.graph)
     pairs = {
         "inputs": ([one.name for one in before.graph.input], [one.name for one in after.graph.input]),
         "outputs": ([one.name for one in before.graph.output], [one.name for one in after.graph.output]),
@@ -190,7 +192,7 @@ def names_kept(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
             sorted(one.name for one in before.graph.initializer if one.name in read_names),
             sorted(one.name for one in after.graph.initializer if one.name in read_names),
         ),
-        "nodes": (sorted(one.name for one in before.graph.node), sorted(one.name for one in after.graph.node)),
+        "nodes": (sorted(one.name for one in live), sorted(one.name for one in after.graph.node)),
         "opsets": ([(one.domain, one.version) for one in before.opset_import], [(one.domain, one.version) for one in after.opset_import]),
         "metadata": (
             {one.key: one.value for one in before.metadata_props},
@@ -199,6 +201,21 @@ def names_kept(before: onnx.ModelProto, after: onnx.ModelProto) -> str:
     }
     changed = [what for what, (old, new) in pairs.items() if old != new]
     return "yes" if not changed else f"not {', '.join(changed)}"
+
+
+def needed(graph: onnx.GraphProto) -> tuple[list[onnx.NodeProto], set[str]]:
+    """The nodes that an output depends on, and the names they read."""
+    producers = {name: number for number, node in enumerate(graph.node) for name in node.output if name}
+    names, numbers = {output.name for output in graph.output}, set()
+    pending = list(names)
+    while pending:
+        number = producers.get(pending.pop())
+        if number is not None and number not in numbers:
+            numbers.add(number)
+            fresh = {name for name in (*graph.node[number].input, *captured_names(graph.node[number])) if name} - names
+            names |= fresh
+            pending.extend(fresh)
+    return [graph.node[number] for number in sorted(numbers)], names
 
 
 HEADS = (

@@ -182,8 +182,8 @@ class Reader:
         mark = self.graph.mark()
         array = numpy.asarray(entry.sizes)
         if not any(isinstance(element, Expression) for element in array.reshape(-1)):
-            tensor = torch.from_numpy(numpy.array(array.astype(entry.type.dtype)))
-            return self.graph.constant(name, tensor)
+            entry.tensor = torch.from_numpy(numpy.array(array.astype(entry.type.dtype)))
+            return self.graph.constant(name, entry.tensor)
         dtype = entry.type.dtype
         parts = [self.graph.add(Full((), dtype), self.graph.scalar(_number(element))) for element in array.reshape(-1)]
         if array.ndim == 0:

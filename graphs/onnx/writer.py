@@ -50,8 +50,15 @@ class Writer:
         self.members: dict[int, list[int]] = {}
         self.written: set[int] = set()
         self.sizes_known: dict[Dim, str] = {}
-        opsets = {} if self.origin is None else {one.domain: one.version for one in self.origin.model.opset_import}
-        self.opset = opsets.get("", opsets.get("ai.onnx", opset or DEFAULT_OPSET))
+        self.opsets = self._opsets()
+        self.opset = self.opsets.setdefault("", opset or DEFAULT_OPSET)
+
+    def _opsets(self) -> dict[str, int]:
+        """The operator sets of the model it was read from, or those that its foreign nodes are written in."""
+        if self.origin is not None:
+            return {one.domain if one.domain != "ai.onnx" else "": one.version for one in self.origin.model.opset_import}
+        operators = [self.graph.operator(node) for node in self.graph]
+        return {domain: version for one in operators if isinstance(one, Foreign) for domain, version in one.opsets}
 
     def model(self) -> onnx.ModelProto:
         """The model.
@@ -187,14 +194,22 @@ class Writer:
             return
         tensor = self.graph.constants[name]
         if self.origin is not None and self.original is not None and self.origin.tensors.get(name) is tensor:
-            if name in self.origin.producers:
-                self._hidden(self.origin.producers[name])
+            if name in self.origin.producers and not (self.fold_sizes and name in self.origin.sizes) and self._writes(name):
                 return
             known = {one.name: one for one in self.original.initializer}
             if name in known:
                 self.initialisers[name] = known[name]
                 return
         self.initialisers[name] = proto_of(name, tensor)
+
+    def _writes(self, name: str) -> bool:
+        """Write the nodes of the original model that compute a name, if all that they read is still there."""
+        assert self.origin is not None
+        try:
+            self._hidden(self.origin.producers[name])
+        except _NotWordForWord:
+            return False
+        return True
 
     def _write_original(self, number: int) -> None:
         """Write a node of the original model as it is, but for names that changed.
@@ -368,13 +383,13 @@ class Writer:
         if self.origin is None:
             model.ir_version = 10
             model.producer_name = "rewright"
-            model.opset_import.append(helper.make_opsetid("", self.opset))
+            model.opset_import.extend(helper.make_opsetid(domain, version) for domain, version in sorted(self.opsets.items()))
         else:
             source = self.origin.model
             for field in ("ir_version", "producer_name", "producer_version", "domain", "model_version", "doc_string"):
                 setattr(model, field, getattr(source, field))
-            if model.ir_version < 4 and self.initialisers:
-                model.ir_version = 4
+            if set(self.initialisers) - {info.name for info in graph.input}:  # before version 4 every initialiser is an input too
+                model.ir_version = max(model.ir_version, 4)
             model.opset_import.extend(source.opset_import)
             model.metadata_props.extend(source.metadata_props)
             if not any(one.domain in ("", "ai.onnx") for one in model.opset_import) and any(node.domain == "" for node in graph.node):
