@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -41,22 +42,27 @@ def _examples() -> dict[str, Callable[[], Any]]:
     def heads() -> torch.Tensor:
         return torch.empty((2, 4, 8, 16))
 
-    def whole() -> torch.Tensor:
-        return torch.empty((4, 2, 16, 32))
-
     scalar = {name: lambda: 2.0 for name in ("inv_scale", "scale_factor", "inv_scale_factor")}
-    return {"query": heads, "key": heads, "value": heads, "attn_mask": whole, **scalar}
+    return {"query": heads, "key": heads, "value": heads, **scalar}
+
+
+MASKS = {5: (2, 4, 8, 8), 14: (2, 8, 4, 4), 21: (2, 8, 4, 4), 22: (2, 8, 4, 4), 29: (2, 8, 4, 4)}
+"""The shapes of the masks that the patterns add."""
+HALF = (8, 10)
+"""Patterns of float16 alone: a pair is generalised to every floating dtype, where they say nothing."""
 
 
 def inductor_rules() -> Iterator[tuple[str, type[Rule] | str]]:
     """torch.compile's attention patterns by name; why one is none of ours where it is not."""
     from torch._inductor.fx_passes import fuse_attention
 
-    examples = _examples()
     for number in range(1, 30):
         pattern = getattr(fuse_attention, f"_sfdp_pattern_{number}", None)
-        if pattern is None or "dropout_p" in inspect.signature(pattern).parameters:
+        if pattern is None or number in HALF:
             continue
+        examples = _examples()
+        if number in MASKS:
+            examples["attn_mask"] = partial(torch.empty, MASKS[number])
         names = list(inspect.signature(pattern).parameters)
         if not set(names) <= set(examples):
             continue
