@@ -25,7 +25,7 @@ def fuzz(
         typer.Argument(
             metavar="FILE...",
             show_default=False,
-            help="Python files with rules; the library, the operators and the optimiser if none is given. Files are code and run as you.",
+            help="Files with rules, or models; the library, the operators and the optimiser if none is given. Files are code and run as you.",
         ),
     ] = None,
     seconds: Annotated[float, typer.Option(min=1.0, help="The time budget.")] = 60.0,
@@ -87,10 +87,11 @@ def _scripts(campaign: Campaign, folder: Path | None) -> dict[int, Path]:
 
 
 def _subjects(files: Sequence[str]) -> list[Subject]:
+    from rewright.cli.loading import refusing_models
     from rewright.fuzzing.campaign import file_subjects, library_subjects
     from rewrites.load import RuleFileError
 
-    with bad_input(RuleFileError):
+    with bad_input(RuleFileError), refusing_models():
         return file_subjects(files) if files else library_subjects()
 
 

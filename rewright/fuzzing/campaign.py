@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from rewright.fuzzing.finding import Finding, Outcome, Problem, Subject
@@ -85,17 +86,28 @@ def library_subjects() -> list[Subject]:
 
 
 def file_subjects(files: Sequence[str]) -> list[Subject]:
-    """The rules of files: their tests, proofs, firing, and models around them.
+    """The rules of files: their tests, proofs, firing, and models around them; and the models that MODEL arguments name.
 
-    Raises: RuleFileError for a file that cannot be used.
+    Raises: RuleFileError for a file that cannot be used, LoadError for a model.
     """
     from rewrites.load import load_rules
 
     found = []
     for file in files:
+        if is_model(file):
+            from rewright.fuzzing.models import given_model
+
+            given_model(file)
+            found.append(Subject("given", Path(file).name, file))
+            continue
         for rule in load_rules(file):
             found += [Subject(kind, rule.__name__, file) for kind in ("rule", "proof", "firing", "walk")]
     return found
+
+
+def is_model(name: str) -> bool:
+    """The argument names a model (`file.py:factory`, `.pt2`), not a file of rules (`file.py`, `file.py::Rule`)."""
+    return name.endswith((".pt2", ".onnx")) or (":" in name and "::" not in name)
 
 
 def order(subjects: Sequence[Subject], seed: int) -> Iterator[Task]:
@@ -115,12 +127,12 @@ def order(subjects: Sequence[Subject], seed: int) -> Iterator[Task]:
             yield Task(next(number), subject, min(_TURN[kind] << times, _MOST[kind]))
 
 
-_TURN = {"operator": 4, "rule": 1, "proof": 1, "firing": 1, "walk": 1, "model": 1}
+_TURN = {"operator": 4, "rule": 1, "proof": 1, "firing": 1, "walk": 1, "model": 1, "given": 1}
 """Examples of a task, by kind, the first time round."""
-_MOST = {"operator": 6, "rule": 4, "proof": 4, "firing": 4, "walk": 4, "model": 4}
+_MOST = {"operator": 6, "rule": 4, "proof": 4, "firing": 4, "walk": 4, "model": 4, "given": 1}
 """Examples of a task at most."""
 _TURN_ORDER = (
-    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "firing", "proof", "firing", "model", "proof", "walk", "firing", "rule",
+    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "firing", "proof", "firing", "model", "proof", "walk", "firing", "rule", "given",
     *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "firing", "proof", "firing", "model", "proof", "walk", "firing",
 )  # fmt: skip
 

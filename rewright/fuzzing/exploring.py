@@ -137,6 +137,10 @@ def _of(subject: Subject, seed: int, task: int) -> tuple[SearchStrategy[Any], Ch
         return operators.examples_of(subject.name), _guarded(subject, lambda drawn, outcome: operators.check(subject.name, drawn)), True
     if subject.kind in ("rule", "proof", "firing"):
         return st.integers(0, 2**31), _guarded(subject, _rule_check(subject)), False
+    if subject.kind == "given":
+        from rewright.fuzzing.judging import judged_given
+
+        return st.integers(0, 2**31), lambda drawn, outcome: judged_given(subject.source, drawn, outcome), False
     return _model_strategy(subject), _model_check(subject), False
 
 

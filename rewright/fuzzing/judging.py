@@ -7,7 +7,7 @@ from typing import Any
 
 from rewright.fuzzing.comparing import Different
 from rewright.fuzzing.finding import Outcome, Problem, Subject, problem_of
-from rewright.fuzzing.models import Behaviour, Setting, Unsuitable, check
+from rewright.fuzzing.models import Behaviour, Setting, Unsuitable, check, check_given
 from rewright.fuzzing.programs import Program
 from rewright.fuzzing.shrinking import smallest
 from search.check import NumericCheckError
@@ -32,6 +32,28 @@ def judged(subject: Subject, program: Program | None, outcome: Outcome) -> Probl
     text = f"{subject}: {_words(last)}" + (f"\nfirst wrong with {blamed}" if blamed else "") + f"\n{setting}\n\n{small}"
     name = f"{cause_of(last, small)}: {blamed}" if blamed else cause_of(last, small)
     return Problem(name, text, script_of(small, walk, setting, prefer))
+
+
+def judged_given(name: str, seed: int, outcome: Outcome) -> Problem | None:
+    """What is wrong with the optimiser on a model of the user's, if something is."""
+    behaviour = Behaviour()
+    try:
+        check_given(name, seed, behaviour)
+    except Unsuitable:
+        outcome.unsuitable += 1
+        return None
+    except Exception as error:  # whatever the optimiser raises on a model that PyTorch runs is its fault
+        lines = [
+            "import sys",
+            "",
+            "from rewright.fuzzing.finding import Outcome, Subject",
+            "from rewright.fuzzing.judging import judged_given",
+        ]
+        lines += ["", f"problem = judged_given({name!r}, {seed}, Outcome(0, Subject('given', {name!r})))"]
+        lines += ["print(problem.text if problem else 'no difference')", "sys.exit(problem is not None)", ""]
+        return Problem(f"{name}: {cause_of(error, None)}", f"{name}: {_words(error)}\n{Setting.of(seed)}", "\n".join(lines))
+    outcome.fired.update(behaviour.fired)
+    return None
 
 
 def failure(
@@ -113,4 +135,4 @@ def script_of(program: Program, walk: bool, setting: Setting, prefer: tuple[str,
     return "\n".join(lines)
 
 
-__all__ = ["cause_of", "failure", "judged", "script_of", "to_blame"]
+__all__ = ["cause_of", "failure", "judged", "judged_given", "script_of", "to_blame"]

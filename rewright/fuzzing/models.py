@@ -16,12 +16,13 @@ from torch import Tensor
 from costs.difference import Prices, changed, free_after
 from costs.kernels import computed_from_constants
 from costs.roofline import Cost, Roofline
-from graphs.capture import CaptureError, capture
+from graphs.capture import CaptureError, call_arguments, capture
 from graphs.emit import to_module
 from graphs.evaluate import run_module
 from graphs.functional import AliasError
 from graphs.graph import Graph
 from graphs.interface import bind_sizes, interface_of
+from graphs.load import LoadError, load_model
 from graphs.structure import structural_hash
 from rewright.certification import usable_rules
 from rewright.fuzzing.comparing import Different, Reference, must_agree, must_be_equal
@@ -94,39 +95,78 @@ def check(
     allowed: which rules may be used, by name
     Raises: Different for what differs; Unsuitable for a model that says nothing; whatever the optimiser raises.
     """
-    seed, behaviour = program.seed, behaviour or Behaviour()
+    behaviour = behaviour or Behaviour()
     module, inputs = program.module(), program.tensors()
+    others = program.tensors(extra_rows=3) if program.dynamic else None
+    setting = setting or Setting.of(program.seed)
+    check_module(module, inputs, program.seed, walk, setting, behaviour, prefer, allowed, others)
+    return behaviour
+
+
+def check_module(
+    module: torch.nn.Module,
+    inputs: Sequence[Tensor],
+    seed: int,
+    walk: bool,
+    setting: Setting,
+    behaviour: Behaviour,
+    prefer: Sequence[str] = (),
+    allowed: Callable[[str], bool] | None = None,
+    others: Sequence[Tensor] | None = None,
+) -> None:
+    """The same for a module and inputs of it; `others` are inputs of other sizes, where these may vary.
+
+    Raises: as `check`.
+    """
     eager = run_eager(module, inputs, seed)
-    graph = captured(program, module, inputs)
+    graph = captured(module, inputs, dynamic=others is not None)
     must_be_equal("capture", eager.results, _interpreted(graph, inputs, seed))
     compare_module("emit", to_module(graph), graph, eager, inputs, seed, exact=True)
-    setting = setting or Setting.of(seed)
     if walk:
         after = walked(graph, inputs, seed, behaviour, prefer, rules(setting.file))
     else:
         after = optimised(graph, inputs, setting, seed, behaviour, allowed)
     emitted = to_module(after)
     compare_module("optimised", emitted, graph, eager, inputs, seed)
-    if program.dynamic:
-        others = program.tensors(extra_rows=3)
-        try:
-            elsewhere = run_eager(module, others, seed)
-        except Unsuitable:
-            return behaviour
-        if not _takes(graph, others):
-            return behaviour
-        compare_module("optimised, at other sizes", emitted, graph, elsewhere, others, seed)
-    return behaviour
+    if others is None or not _takes(graph, others):
+        return
+    try:
+        elsewhere = run_eager(module, others, seed)
+    except Unsuitable:
+        return
+    compare_module("optimised, at other sizes", emitted, graph, elsewhere, others, seed)
 
 
-def captured(program: Program, module: torch.nn.Module, inputs: Sequence[Tensor]) -> Graph:
-    """The graph of the module.
+@cache
+def given_model(name: str) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
+    """The module that a MODEL argument names, with its example inputs.
+
+    Raises: LoadError; also for a model that is no module called with tensors by position.
+    """
+    loaded = load_model(name)
+    arguments, named = call_arguments(loaded.example_inputs)
+    if loaded.module is None or named or not all(isinstance(x, Tensor) for x in arguments):
+        raise LoadError(f"{name}: only a module that is called with tensors by position can be fuzzed")
+    return loaded.module, arguments
+
+
+def check_given(name: str, seed: int, behaviour: Behaviour) -> None:
+    """A model of the user's, optimised for what the seed decides, or rewritten at random.
+
+    Raises: as `check`.
+    """
+    module, inputs = given_model(name)
+    check_module(module, inputs, seed, seed % 2 == 1, Setting.of(seed), behaviour)
+
+
+def captured(module: torch.nn.Module, inputs: Sequence[Tensor], dynamic: bool = False) -> Graph:
+    """The graph of the module; with `dynamic`, the first axis of every input varies.
 
     Raises: Unsuitable where torch.export refuses the module; CaptureError where the graph is what cannot be made.
     """
-    dynamic = tuple({0: torch.export.Dim.AUTO} if x.dim() and x.shape[0] > 1 else None for x in inputs) if program.dynamic else None
+    varying = tuple({0: torch.export.Dim.AUTO} if x.dim() and x.shape[0] > 1 else None for x in inputs) if dynamic else None
     try:
-        graph = capture(module, tuple(inputs), dynamic)
+        graph = capture(module, tuple(inputs), varying)
     except CaptureError as error:
         if "torch.export refuses it" in str(error) or isinstance(error.__cause__, AliasError):
             raise Unsuitable(str(error)) from error
@@ -255,4 +295,6 @@ def walked(
     return current
 
 
-__all__ = ["Behaviour", "Different", "Setting", "Unsuitable", "assumed", "check", "rules", "walked"]
+__all__ = [
+    "Behaviour", "Different", "Setting", "Unsuitable", "assumed", "check", "check_given", "check_module", "given_model", "rules", "walked",
+]  # fmt: skip

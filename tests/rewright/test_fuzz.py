@@ -208,6 +208,18 @@ class MeanOfConcat(Rule):
 '''
 
 
+def test_a_given_model_is_fuzzed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("REWRIGHT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "own_model.py").write_text(
+        "import torch\n\ndef make():\n    torch.manual_seed(0)\n"
+        "    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))\n"
+        "    return model.double().eval(), (torch.randn(2, 3, dtype=torch.float64),)\n"
+    )
+    assert rewright(["fuzz", f"{tmp_path / 'own_model.py'}:make", "--tasks", "2"]) == 0
+    assert "nothing found in 2 examples" in capsys.readouterr().out
+    assert rewright(["fuzz", f"{tmp_path / 'own_model.py'}:missing"]) == 2
+
+
 def test_a_file_without_rules_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty.py").write_text("x = 1\n")
     assert rewright(["fuzz", str(tmp_path / "empty.py")]) == 2
