@@ -44,6 +44,9 @@ class OnnxRuntime:
     def prepare(self, fragment: Fragment, seed: int = 0) -> Call:
         from graphs.onnx import OnnxError, to_model
 
+        kinds = [operand.type for operand in fragment.operands] + [type for step in fragment.steps for type in step.types]
+        if any(kind.dtype == UNTYPED for kind in kinds):
+            raise MeasuringError(f"{fragment}: its types must be known")
         try:
             model = to_model(fragment.graph(seed), fold_sizes=True)
         except OnnxError as error:

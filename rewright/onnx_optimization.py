@@ -26,7 +26,7 @@ from graphs.canonical import align_weights, name_numbers
 from graphs.evaluate import evaluate
 from graphs.graph import Graph
 from graphs.interface import interface_of
-from graphs.onnx import example_inputs, to_model
+from graphs.onnx import OnnxError, example_inputs, to_model
 from graphs.onnx.annotation import with_shapes
 from graphs.onnx.joining import with_joined_padding
 from graphs.passes import merge_common_subexpressions, remove_identities, simplify
@@ -258,7 +258,12 @@ class _Optimisation:
         """Declare the shapes of all values where sizes are symbolic, if the runtime makes something of it."""
         if not self.sizes:
             return best
-        candidate = replace(best, name=f"{best.name}, with shapes", model=with_shapes(best.model), times={})
+        try:
+            told = with_shapes(best.model)
+        except OnnxError as error:  # such as shapes that the model declares wrongly
+            self.unusable.append(f"{best.name}, with shapes: {error}")
+            return best
+        candidate = replace(best, name=f"{best.name}, with shapes", model=told, times={})
         return candidate if self._is_faster(candidate, best) else best
 
     def _admitted(self, names: Iterable[str]) -> list[Admitted]:
