@@ -14,6 +14,7 @@ from costs.fragments import Fragment
 from costs.kernels import POLICIES
 from costs.runtimes import MeasuringError
 from costs.timing import Call, Clock
+from operators.foreign import UNTYPED
 
 if TYPE_CHECKING:
     import onnx
