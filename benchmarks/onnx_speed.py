@@ -135,7 +135,7 @@ def timings(
             calls[name] = runtime.call(onnx.load(path), inputs)
         except MeasuringError as error:
             failed[name] = str(error)
-    found = interleaved(list(calls.values()), seconds, fewest=9, most=400)
+    found = interleaved(list(calls.values()), seconds, fewest=9, most=400, clock=runtime.clock())
     return dict(zip(calls, found, strict=True)), failed
 
 
@@ -223,7 +223,8 @@ def rows(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 HEADINGS = ("model", "threads", "original", *PEERS, "rewright", "best other", "times as fast", "error", "against float64 (original's)")
 
 EXPLANATION = """\
-Milliseconds, medians of interleaved runs, each model under ORT_ENABLE_ALL. "Times as fast" is the median over rounds of the best other's
+Milliseconds, medians of interleaved runs, each model under ORT_ENABLE_ALL; with one thread by the thread's own clock, which leaves out what
+other programs take. "Times as fast" is the median over rounds of the best other's
 time over ours, with the range of the true median at 95 %. Errors are relative to each output's largest magnitude: of our model against the
 original, both in ONNX Runtime in float32, and of both against the original in float64."""
 

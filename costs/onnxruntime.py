@@ -55,7 +55,7 @@ class OnnxRuntime:
         return self.call(model, fragment.inputs(seed))
 
     def clock(self) -> Clock:
-        return time.perf_counter
+        return time.thread_time if self.threads == 1 else time.perf_counter
 
     def idle(self) -> Call:
         import onnx

@@ -315,7 +315,7 @@ class _Optimisation:
         found = {}
         for count, runtime in self.runtimes.items():
             calls = [runtime.call(one.model, self.inputs) for one in (than, candidate)]
-            first, second = interleaved(calls, seconds / len(self.runtimes), fewest=5, most=101)
+            first, second = interleaved(calls, seconds / len(self.runtimes), fewest=5, most=101, clock=runtime.clock())
             found[count] = Comparison.of(first, second)
         return found
 
