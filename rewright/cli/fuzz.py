@@ -25,7 +25,7 @@ def fuzz(
         typer.Argument(
             metavar="FILE...",
             show_default=False,
-            help="Files with rules, or models; the library, the operators and the optimiser if none is given. Files are code and run as you.",
+            help="Files with rules, or models; all that rewright ships if none is given. Files are code and run as you.",
         ),
     ] = None,
     seconds: Annotated[float, typer.Option(min=1.0, help="The time budget.")] = 60.0,
