@@ -159,10 +159,12 @@ def main() -> int:
     outcomes = [Outcome(**known[patch.stem]) for patch in patches(given.names) if patch.stem in known]
     found = sum(outcome.found for outcome in outcomes)
     heads = ("fault", "what it is", "found by", "first finding", "seconds with start", "of processor time")
+    left = [patch.stem for patch in patches(given.names) if patch.stem not in known]
     text = "\n\n".join([
         f"{found} of {len(outcomes)} planted faults found, each within {given.seconds:g} s of fuzzing, seed {given.seed}.",
         f"`python -m benchmarks.planted --seconds {given.seconds:g} --seed {given.seed} --write`",
         table(heads, [outcome.row for outcome in outcomes]),
+        f"Not tried: {', '.join(left) or 'none'}.",
     ])  # fmt: skip
     print(text)
     if given.write:
