@@ -13,6 +13,7 @@ from rewright.installation import check_siblings
 
 if TYPE_CHECKING:
     from rewright.comparison import compare
+    from rewright.onnx_optimization import optimize_onnx
     from rewright.optimization import Result, optimize
     from rewright.verification import verify_pair
     from rewrites.rule import Equality, Requires, Rule
@@ -33,11 +34,25 @@ _HOMES = {
     "Verdict": "verifier.verdict",
     "compare": "rewright.comparison",
     "optimize": "rewright.optimization",
+    "optimize_onnx": "rewright.onnx_optimization",
     "verify": "verifier.verify",
     "verify_pair": "rewright.verification",
 }
 
-__all__ = ["Comparison", "Equality", "Requires", "Result", "Rule", "Verdict", "__version__", "compare", "optimize", "verify", "verify_pair"]
+__all__ = [
+    "Comparison",
+    "Equality",
+    "Requires",
+    "Result",
+    "Rule",
+    "Verdict",
+    "__version__",
+    "compare",
+    "optimize",
+    "optimize_onnx",
+    "verify",
+    "verify_pair",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -26,7 +26,7 @@ from graphs.canonical import align_weights, name_numbers
 from graphs.evaluate import evaluate
 from graphs.graph import Graph
 from graphs.interface import interface_of
-from graphs.onnx import OnnxError, example_inputs, to_model
+from graphs.onnx import OnnxError, example_inputs, load, to_model
 from graphs.onnx.annotation import with_shapes
 from graphs.onnx.joining import with_joined_padding
 from graphs.passes import merge_common_subexpressions, remove_identities, simplify
@@ -88,7 +88,7 @@ class OnnxResult(Result):
 
 
 def optimize_onnx(
-    original: Graph,
+    model: Graph | str | os.PathLike[str],
     *,
     sizes: Mapping[str, int] | None = None,
     threads: Sequence[int] | None = None,
@@ -102,12 +102,13 @@ def optimize_onnx(
     on_rule: Callable[[str], None] = lambda name: None,
     on_candidate: Callable[[str], None] = lambda name: None,
 ) -> OnnxResult:
-    """The fastest form of a graph read from ONNX, in ONNX Runtime on this machine.
+    """The fastest form of an ONNX model, a file or a graph read from one, in ONNX Runtime on this machine.
 
     sizes: numbers for symbolic sizes, at which it is timed; the usual ones, if left out   threads: the numbers of threads to time it
     with; one and all cores   budget: seconds of rewriting, searching and timing   allow_slower: hand out the settled model unmeasured
-    Raises: SizesError, NumericCheckError, MeasuringError.
+    Raises: OnnxError, SizesError, NumericCheckError, MeasuringError.
     """
+    original = model if isinstance(model, Graph) else load(model)
     return _Optimisation(
         original, sizes, threads, budget, rules, require_proof, allow_slower, seed, certified, progress, on_rule, on_candidate
     ).result()
