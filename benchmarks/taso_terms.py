@@ -122,9 +122,15 @@ def equations() -> dict[int, list[Equation]]:
 
 
 def reached(equation: Equation, known: Sequence[Equation]) -> bool:
-    """Whether the known equations derive the equation within one of the budgets."""
+    """Whether the known equations derive the equation, or that of the operands of one operation, within one of the budgets."""
     left, right = equation
-    return left is right or any(derivable(equation, known, rounds, nodes) for rounds, nodes in BUDGETS)
+    if left is right:
+        return True
+    if left.operation == right.operation and not left.is_input:
+        operands = list(zip(left.children, right.children, strict=True))
+        if all(a is b or derivable((a, b), known, *BUDGETS[0]) for a, b in operands):
+            return True
+    return any(derivable(equation, known, rounds, nodes) for rounds, nodes in BUDGETS)
 
 
 def coverage(known: Sequence[Equation]) -> tuple[list[int], list[int]]:

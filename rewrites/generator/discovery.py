@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -130,7 +131,7 @@ class Discovery:
         court = Court(self.judge, judgements, self.executor, self.confirm)
         try:
             candidates = list(self._candidates(enumeration, findings))
-            shrinking = Shrinking(candidates, court, enumeration.bank, self.rounds, self.report)
+            shrinking = Shrinking(candidates, court, enumeration.bank, self.rounds, _digest(candidates), self.report)
             findings.raw = findings.pending = len(candidates)
             try:
                 shrinking.run()
@@ -182,6 +183,10 @@ class Discovery:
         weights = {source.name[0] for source in self.sources if source.weight}
         inputs = candidate.inputs
         return candidate.size, -len(inputs), sum(name[0] in weights for name in inputs), str(candidate)
+
+
+def _digest(candidates: Sequence[Candidate]) -> str:
+    return hashlib.blake2b("\n".join(map(str, candidates)).encode(), digest_size=16).hexdigest()
 
 
 def _on_weights(term: Term) -> int:

@@ -37,7 +37,7 @@ NO_RULE = Judgement(False, "not a rule", "it cannot be written over general shap
 
 
 class Judgements:
-    """Judgements by the rule's text; with a file they are kept as they come, and those of earlier runs are known."""
+    """Judgements by the rule's text, and what became of candidates; with a file both are kept as they come, for later runs."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._known: dict[str, Judgement] = {}
@@ -46,7 +46,8 @@ class Judgements:
             try:
                 self._file.executescript(
                     "PRAGMA journal_mode = WAL;"
-                    "CREATE TABLE IF NOT EXISTS judged (text TEXT PRIMARY KEY, holds INTEGER, status TEXT, reason TEXT, seconds REAL)"
+                    "CREATE TABLE IF NOT EXISTS judged (text TEXT PRIMARY KEY, holds INTEGER, status TEXT, reason TEXT, seconds REAL);"
+                    "CREATE TABLE IF NOT EXISTS settled (run TEXT, candidate TEXT, how TEXT, PRIMARY KEY (run, candidate))"
                 )
                 rows = list(self._file.execute("SELECT text, holds, status, reason, seconds FROM judged"))
             except sqlite3.DatabaseError as error:
@@ -63,6 +64,18 @@ class Judgements:
         if self._file is not None and found:
             rows = [(text, j.holds, j.status, j.reason, j.seconds) for text, j in found.items()]
             self._file.executemany("INSERT OR REPLACE INTO judged VALUES (?, ?, ?, ?, ?)", rows)
+            self._file.commit()
+
+    def settled(self, run: str) -> dict[str, str]:
+        """What became of candidates in earlier runs of this kind."""
+        if self._file is None:
+            return {}
+        return dict(self._file.execute("SELECT candidate, how FROM settled WHERE run = ?", (run,)))
+
+    def settle(self, run: str, how: Mapping[str, str]) -> None:
+        """Note what became of candidates."""
+        if self._file is not None and how:
+            self._file.executemany("INSERT OR REPLACE INTO settled VALUES (?, ?, ?)", [(run, *pair) for pair in how.items()])
             self._file.commit()
 
     def close(self) -> None:
@@ -142,14 +155,14 @@ class Court:
         return [results[number] for number in range(len(attempts))]
 
     def _judged(self, attempts: Sequence[Discovered], judge: Judge | None = None) -> dict[str, Judgement]:
-        mark = "" if judge is None else "# confirmed\n"
-        fresh = list({a.text: a for a in attempts if self.judgements.get(mark + a.text) is None}.values())
+        key = {a.text: ("" if judge is None else "# confirmed\n") + a.text.replace(f"class {a.name}(", "class Law(") for a in attempts}
+        fresh = list({a.text: a for a in attempts if self.judgements.get(key[a.text]) is None}.values())
         call: Callable[..., Iterable[Judgement]] = self.executor.map if self.executor is not None else map
         found = call(judge or self.judge, [a.name for a in fresh], [f"{HEADER}\n\n{a.text}\n" for a in fresh])
-        self.judgements.keep(dict(zip((mark + a.text for a in fresh), found, strict=True)))
-        judged = {attempt.text: self.judgements.get(mark + attempt.text) for attempt in attempts}
+        self.judgements.keep(dict(zip((key[a.text] for a in fresh), found, strict=True)))
+        judged = {attempt.text: self.judgements.get(key[attempt.text]) for attempt in attempts}
         known = {text: judgement for text, judgement in judged.items() if judgement is not None}
-        self.seconds |= {mark + text: judgement.seconds for text, judgement in known.items()}
+        self.seconds |= {key[text]: judgement.seconds for text, judgement in known.items()}
         return known
 
 

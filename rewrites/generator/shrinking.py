@@ -53,13 +53,15 @@ class Ends:
 class Shrinking:
     """One pass after the other over the candidates; `kept`, `derived`, `rejected` are what came out so far.
 
-    `rounds` is how often kept laws are applied one after the other when a candidate is derived.
+    `rounds` is how often kept laws are applied one after the other when a candidate is derived. `kind` names runs with the same candidates:
+    what the judgements' file says of them is taken as it is, so that an interrupted run goes on.
     """
 
     candidates: Sequence[Candidate]
     court: Court
     bank: TermBank
     rounds: int = 2
+    kind: str = ""
     report: Callable[[str, int, int], None] = lambda what, done, total: None
     kept: list[tuple[Candidate, Discovered, Judgement]] = field(default_factory=list)
     rejected: list[tuple[Candidate, Judgement]] = field(default_factory=list)
@@ -67,6 +69,7 @@ class Shrinking:
     pending: int = 0
     equations: list[Equation] = field(default_factory=list)
     _aside: list[int] = field(default_factory=list)
+    _how: dict[str, str] = field(default_factory=dict)
     _known: Ends = field(init=False)
     """What the kept laws derive."""
     _shadow: Ends = field(init=False)
@@ -76,12 +79,35 @@ class Shrinking:
         """Both passes, then the merging laws."""
         merging = [index for index, candidate in enumerate(self.candidates) if candidate.merges]
         self._known, self._shadow = Ends(self.candidates, self.rounds), Ends(self.candidates, self.rounds)
-        self._pass([index for index, candidate in enumerate(self.candidates) if not candidate.merges], conditional=False)
+        self._pass(self._remembered([index for index, c in enumerate(self.candidates) if not c.merges]), conditional=False)
         aside, self._aside = sorted(self._aside), []
         self._shadow = Ends(self.candidates, self.rounds)
         self._shadow.add(self.equations)
         self._pass(aside, conditional=True)
         self._merge(merging)
+
+    def _remembered(self, indices: list[int]) -> list[int]:
+        """Those of which nothing is known from earlier runs; the others are derived, or aside, as they were."""
+        known = self.court.judgements.settled(self.kind)
+        left: list[int] = []
+        for index in indices:
+            how = known.get(str(self.candidates[index]))
+            if how is None:
+                left.append(index)
+            elif how == "derived":
+                self.derived += 1
+            else:
+                self._aside.append(index)
+                if how == "failed":
+                    self._shadow.add(self.candidates[index].equations)
+        return left
+
+    def _note(self, index: int, how: str) -> None:
+        self._how[str(self.candidates[index])] = how
+        if how == "derived":
+            self.derived += 1
+        else:
+            self._aside.append(index)
 
     def _merge(self, indices: Sequence[int]) -> None:
         """Judge laws that merge two operations into one and split its result.
@@ -116,12 +142,15 @@ class Shrinking:
                 self._settle(index, result, conditional=conditional)
             done = set(batch)
             remaining = self._sifted([index for index in remaining if index not in done], conditional=conditional)
+            if not conditional:
+                self.court.judgements.settle(self.kind, self._how)
+            self._how.clear()
         self.pending = len(self._aside)
 
     def _settle(self, index: int, result: Judged, *, conditional: bool) -> None:
         candidate, (found, judgement) = self.candidates[index], result
         if self._known.meet(index):
-            self.derived += 1
+            self._note(index, "derived")
         elif found is not None and judgement.holds:
             self.kept.append((candidate, found, judgement))
             equations = [*candidate.equations, *variants(candidate, found, self.bank)]
@@ -133,20 +162,20 @@ class Shrinking:
             if conditional or judgement.status == "TRIVIAL":
                 self.rejected.append((candidate, judgement))
             else:
-                self._aside.append(index)
+                self._note(index, "failed")
 
     def _sifted(self, indices: list[int], *, conditional: bool) -> list[int]:
         """Those that are neither derived nor follow from what was set aside or rejected; the latter go the same way unjudged."""
         left: list[int] = []
         for index in indices:
             if self._known.meet(index):
-                self.derived += 1
+                self._note(index, "derived")
             elif not self._shadow.meet(index):
                 left.append(index)
             elif conditional:
                 self.rejected.append((self.candidates[index], _FOLLOWS))
             else:
-                self._aside.append(index)
+                self._note(index, "follows")
         return left
 
     def _batch(self, remaining: list[int]) -> list[int]:
@@ -164,11 +193,11 @@ class Shrinking:
                 continue
             if all(derivable(equation, self.equations, self.rounds) for equation in candidate.equations):
                 derived.add(index)
+                self._note(index, "derived")
                 continue
             kinds.add(kind)
             batch.append(index)
         remaining[:] = [index for index in remaining if index not in derived]
-        self.derived += len(derived)
         return batch
 
     def supersede(self) -> int:

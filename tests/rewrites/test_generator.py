@@ -249,6 +249,9 @@ def test_a_run_keeps_the_laws_counts_the_rest_and_resumes(tmp_path: Path) -> Non
     assert first.derived > 0
     assert first.raw == first.derived + len(first.kept) + first.superseded + sum(first.wrong.values()) + first.pending
     asked = len(calls)
+    kept = Judgements(state)
+    assert kept.settled("another kind of run") == {}
+    kept.close()
     second = Discovery(chosen(["matmul", "add", "transpose"]), sources(3, 0, "m"), counted, 2, state=state).run()
     assert len(calls) == asked, "judgements are kept"
     assert second.source() == first.source()
@@ -294,3 +297,26 @@ def test_a_pattern_computes_as_little_of_weights_as_it_can() -> None:
 
     findings = Discovery(chosen(["conv", "enlarge"]), sources(1, 1, "xwv"), lenient, 2).run()
     assert ["conv_1(x0, v0)"] in [[str(term) for term in candidate.left] for candidate in findings.candidates]
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    def run(limit: int, state: Path | None) -> tuple[Findings, int]:
+        calls = 0
+
+        def lenient(name: str, text: str) -> Judgement:
+            nonlocal calls
+            calls += 1
+            if calls > limit:
+                raise KeyboardInterrupt
+            return Judgement("add(add(" not in text, "PROVED")
+
+        return Discovery(chosen(["add", "relu", "transpose"]), sources(3, 0, "m"), lenient, 2, state=state).run(), calls
+
+    state = tmp_path / "state.sqlite"
+    whole, wanted = run(10**6, None)
+    interrupted, _ = run(4, state)
+    assert (interrupted.stopped, interrupted.pending > 0) == ("interrupted", True)
+    resumed, asked = run(10**6, state)
+    assert resumed.source() == whole.source()
+    assert (resumed.derived, resumed.wrong) == (whole.derived, whole.wrong)
+    assert asked < wanted
