@@ -30,6 +30,8 @@ SECONDS = 3.0
 """For one region."""
 LAST_SECONDS = 15.0
 """For one region of an output."""
+SECONDS_AGAIN = 15.0
+"""For the second pass, which seldom finds what the first did not."""
 
 
 @dataclass
@@ -69,6 +71,7 @@ class Prover:
         open_values = self.progress
         self.progress, self.classes = Progress(), Classes(self.graph)
         self.assumed = set()
+        self.deadline = min(self.deadline, time.monotonic() + SECONDS_AGAIN)
         if self._pass(assuming=False):
             self.progress.unproved.clear()
             return True

@@ -1,0 +1,118 @@
+"""What other optimisers make of a small ONNX model is proved equal to it for all sizes, and a fold that is wrong by little is not."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from graphs.onnx import read
+from verifier.equivalence.comparing import CannotRunError, compare_graphs
+from verifier.verdict import Status
+
+
+def weight(name: str, *shape: int, positive: bool = False, seed: int = 0) -> onnx.TensorProto:
+    drawn = numpy.random.default_rng(seed + len(name) + sum(map(ord, name))).normal(size=shape)
+    return numpy_helper.from_array((numpy.abs(drawn) + 0.5 if positive else drawn).astype(numpy.float32), name)
+
+
+def network() -> onnx.ModelProto:
+    """Two convolutions, one with a batch norm and one with an affine chain, a pool and a product, over any batch, height and width."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["a"], pads=[1, 1, 1, 1], name="first"),
+        helper.make_node("BatchNormalization", ["a", "gamma", "beta", "mean", "var"], ["b"], name="norm"),
+        helper.make_node("Relu", ["b"], ["c"]),
+        helper.make_node("Conv", ["c", "w2", "b2"], ["d"], strides=[2, 2], name="second"),
+        helper.make_node("Sub", ["d", "shift"], ["e"]),
+        helper.make_node("Mul", ["e", "scale"], ["f"]),
+        helper.make_node("Identity", ["f"], ["g"]),
+        helper.make_node("GlobalAveragePool", ["g"], ["h"]),
+        helper.make_node("Flatten", ["h"], ["i"]),
+        helper.make_node("MatMul", ["i", "w3"], ["j"]),
+        helper.make_node("Add", ["j", "b3"], ["y"]),
+    ]
+    weights = [
+        weight("w1", 8, 3, 3, 3), weight("gamma", 8), weight("beta", 8), weight("mean", 8), weight("var", 8, positive=True),
+        weight("w2", 6, 8, 3, 3), weight("b2", 6), weight("shift", 1, 6, 1, 1), weight("scale", 1, 6, 1, 1), weight("w3", 6, 5),
+        weight("b3", 5),
+    ]  # fmt: skip
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, "h", "w"])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5])]
+    graph = helper.make_graph(nodes, "network", inputs, outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def _onnxsim(model: onnx.ModelProto) -> onnx.ModelProto:
+    return importlib.import_module("onnxsim").simplify(model)[0]  # type: ignore[no-any-return]
+
+
+def _onnxslim(model: onnx.ModelProto) -> onnx.ModelProto:
+    return importlib.import_module("onnxslim").slim(model)  # type: ignore[no-any-return]
+
+
+def _onnxoptimizer(model: onnx.ModelProto) -> onnx.ModelProto:
+    return importlib.import_module("onnxoptimizer").optimize(model)  # type: ignore[no-any-return]
+
+
+def _onnxscript(model: onnx.ModelProto) -> onnx.ModelProto:
+    return importlib.import_module("onnxscript.optimizer").optimize(model)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("peer", [_onnxsim, _onnxslim, _onnxoptimizer, _onnxscript])
+def test_what_other_optimisers_make_of_it_is_proved_equal(peer: Callable[[onnx.ModelProto], onnx.ModelProto]) -> None:
+    pytest.importorskip(peer.__name__.strip("_"), reason=f"{peer.__name__.strip('_')} is not installed")
+    found = compare_graphs(read(network()), read(peer(network())), examples=6)
+    assert found.status is Status.PROVED and found.scope.startswith("all sizes h, n, w"), found
+
+
+def folded(change: float) -> onnx.ModelProto:
+    """The network with its batch norm folded by hand; one element of the folded weight is off by a relative change."""
+    model = network()
+    tensors = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    scale = tensors["gamma"] / numpy.sqrt(tensors["var"] + numpy.float32(1e-5))
+    kernel = (tensors["w1"] * scale[:, None, None, None]).astype(numpy.float32)
+    kernel[3, 1, 2, 0] *= numpy.float32(1 + change)
+    del model.graph.node[1]
+    model.graph.node[0].input.append("b1")
+    model.graph.node[0].output[0] = "b"
+    model.graph.initializer.append(numpy_helper.from_array((tensors["beta"] - tensors["mean"] * scale).astype(numpy.float32), "b1"))
+    for tensor in model.graph.initializer:
+        if tensor.name == "w1":
+            tensor.CopyFrom(numpy_helper.from_array(kernel, "w1"))
+    return model
+
+
+def test_a_fold_is_proved_and_one_that_is_wrong_by_little_is_not() -> None:
+    right = compare_graphs(read(network()), read(folded(0.0)), examples=4)
+    assert right.status is Status.PROVED and "up to the rounding of folded constants" in right.scope, right
+    for change in (1e-2, 3e-6):
+        assert compare_graphs(read(network()), read(folded(change)), examples=4, timeout=8.0).status is not Status.PROVED
+
+
+@pytest.mark.parametrize("attribute, value", [("pads", [0, 0, 0, 0]), ("strides", [1, 1]), ("dilations", [2, 2])])
+def test_a_changed_attribute_is_found(attribute: str, value: list[int]) -> None:
+    model = network()
+    node = model.graph.node[3 if attribute == "strides" else 0]
+    kept = [given for given in node.attribute if given.name != attribute]
+    del node.attribute[:]
+    node.attribute.extend([*kept, helper.make_attribute(attribute, value)])
+    found = compare_graphs(read(network()), read(model), examples=4)
+    assert found.status is Status.REFUTED and found.difference is not None, found
+
+
+def test_what_cannot_be_run_is_proved_by_structure_or_refused() -> None:
+    def strange(bias: float) -> onnx.ModelProto:
+        nodes = [helper.make_node("Strange", ["x"], ["a"], domain="mine"), helper.make_node("Add", ["a", "b"], ["y"])]
+        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xay"]
+        weights = [helper.make_tensor("b", TensorProto.FLOAT, [], [bias])]
+        graph = helper.make_graph(nodes, "g", [values[0]], [values[2]], weights, value_info=[values[1]])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)], ir_version=9)
+
+    found = compare_graphs(read(strange(1.0)), read(strange(1.0)))
+    assert found.status is Status.PROVED and any("not run" in note for note in found.notes)
+    with pytest.raises(CannotRunError, match="BEFORE runs on none of the inputs tried"):
+        compare_graphs(read(strange(1.0)), read(strange(2.0)))
