@@ -61,6 +61,38 @@ def _gpu(name: str, half: float, single: float, double: float, byte: float, band
     return Device(name, peak, bandwidth * _TERA, LAUNCH, memory * _GIGA, source)
 
 
+PROCESSOR = Device(
+    "processor",
+    {"float32": 100e9, "float64": 50e9, "bfloat16": 25e9, "float16": 25e9},
+    20e9,
+    3e-6,
+    16e9,
+    "estimate for two AVX-512 cores at 3 GHz with DDR4 and PyTorch's dispatch, alike for all operators",
+)
+"""A processor in general: what a search by measured kernels is led by at first."""
+
+FITTED = (
+    "fitted to the example models' kernels in PyTorch's eager mode on AMD EPYC, family 25, model 17 (benchmarks/results/calibration.md)"
+)
+CPU_RATES = {
+    "attention": Rates(3.51e10, 4.95e9, 5.02e-5),
+    "convolution": Rates(1.09e11, 2.22e10, 2.66e-4),
+    "copy": Rates(1e9, 4.96e10, 2.36e-6),
+    "depthwise convolution": Rates(2.05e10, 1.31e10, 2.36e-4),
+    "grouped convolution": Rates(4e10, 1.31e10, 2.36e-4),
+    "lookup": Rates(1e9, 1.13e11, 6.74e-6),
+    "matrix product": Rates(6.26e10, 1.23e10, 6.87e-6),
+    "normalisation": Rates(1e11, 3e10, 1.05e-5),
+    "other": Rates(1e9, 3e9, 2.31e-6),
+    "pointwise": Rates(7.85e9, 7.15e10, 1.25e-6),
+    "pointwise convolution": Rates(5.81e10, 4.43e9, 4.92e-6),
+    "pooling": Rates(1e11, 2e9, 5e-6),
+    "reduction": Rates(5e9, 1e10, 5e-6),
+    "transcendental": Rates(1.15e9, 2e10, 1.62e-6),
+    "view": Rates(1e9, 3e9, 1.69e-6),
+}
+"""What classes of operators reach on that processor."""
+
 DEVICES: dict[str, Device] = {
     device.name: device
     for device in (
@@ -70,14 +102,7 @@ DEVICES: dict[str, Device] = {
         _gpu("v100", 125, 15.7, 7.8, 62.8, 0.9, 32, "NVIDIA V100 Tensor Core GPU data sheet, SXM2 column"),
         _gpu("l4", 121, 30.3, 0.47, 242, 0.3, 24, "NVIDIA L4 Tensor Core GPU data sheet, dense rates"),
         _gpu("mi300x", 1307.4, 163.4, 81.7, 2614.9, 5.3, 192, "AMD Instinct MI300X data sheet, dense rates, vector float32 and float64"),
-        Device(
-            "cpu",
-            {"float32": 100e9, "float64": 50e9, "bfloat16": 25e9, "float16": 25e9},
-            20e9,
-            3e-6,
-            16e9,
-            "estimate for two AVX-512 cores at 3 GHz with DDR4 and PyTorch's dispatch; calibrate for a real machine",
-        ),
+        Device("cpu", {"float32": 9e10, "float64": 4.5e10, "bfloat16": 9e10, "float16": 2.2e10}, 3e10, 2.2e-6, 16e9, FITTED, CPU_RATES),
     )
 }
 """Every device by name."""

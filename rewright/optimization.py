@@ -17,7 +17,8 @@ from costs.devices import Device
 from costs.devices import device as find_device
 from costs.kernels import Policy
 from costs.kernels import policy as find_policy
-from costs.roofline import Cost, Roofline
+from costs.measured import Measured, is_cold
+from costs.roofline import Cost
 from costs.runtimes import Runtime
 from costs.runtimes import runtime as find_runtime
 from graphs.capture import CaptureError, call_arguments, capture, from_exported_program
@@ -27,6 +28,7 @@ from graphs.graph import Graph
 from graphs.interface import bind_sizes, interface_of
 from rewright.certification import Certification, relevant, usable_rules
 from rewright.layouts import LAW
+from rewright.measuring import search_by_measurement
 from rewright.speed import Speed
 from rewright.timed import Timed
 from rewrites.rule import Rule
@@ -182,24 +184,21 @@ def optimize(
     certification = Certification(certified or _verdict, require_proof, on_rule)
     usable = usable_rules(rules)
     chosen, unusable = relevant(usable, original)
-    found = search(
-        original,
-        chosen,
-        certification,
-        device=device,
-        kernels=kernels,
-        objective=aim,
-        seconds=budget,
-        expansions=expansions,
-        seed=seed,
-        sizes=sizes,
-        inputs=inputs,
-        progress=progress,
-        pricing=_pricing(original, runtime, device, kernels, sizes) if aim.measured else None,
-        jobs=jobs,
-        executor=executor,
-        store=True if resume else None,
-    )
+    limits: dict[str, Any] = {
+        "expansions": expansions,
+        "seed": seed,
+        "sizes": sizes,
+        "inputs": inputs,
+        "progress": progress,
+        "jobs": jobs,
+        "executor": executor,
+        "store": True if resume else None,
+    }
+    if aim.measured:
+        pricing = Measured(runtime or "eager", device, sizes, cold=is_cold(original), kernels=kernels)
+        found = search_by_measurement(original, chosen, certification, pricing, aim, budget, **limits)
+    else:
+        found = search(original, chosen, certification, device, kernels, aim, budget, **limits)
     emitted = to_module(found.graph)
     if runnable is not None and example_inputs is not None:
         _check_ends(runnable, emitted, original, found, example_inputs)
@@ -236,12 +235,6 @@ def _usual_kernels(runtime: Runtime | None, aim: Objective) -> str | Policy:
     if runtime is not None:
         return runtime.policy
     return "none" if aim.measured else "inductor-like"
-
-
-def _pricing(graph: Graph, runtime: Runtime | None, device: Device, kernels: Policy, sizes: Mapping[str, int]) -> Roofline:
-    from costs.measured import Measured, is_cold
-
-    return Measured(runtime or "eager", device, sizes, cold=is_cold(graph), kernels=kernels)
 
 
 def _captured(module: Any, example_inputs: Any, dynamic_shapes: Any) -> tuple[Graph, torch.nn.Module | None]:
