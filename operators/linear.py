@@ -140,6 +140,7 @@ class AddMatMul(Operator):
     def shape(self, bias: TensorType, a: TensorType, b: TensorType, beta: TensorType, alpha: TensorType) -> tuple[Dim, ...]:
         whole = MatMul().shape(a, b)
         require(self, a.ndim == b.ndim and a.ndim in (2, 3), f"a and b must both have 2 or 3 axes, got {a} and {b}")
+        require(self, a.ndim == 2 or equal(a.shape[0], b.shape[0]), f"batches of a and b must be equal, got {a} and {b}")
         require(self, broadcast(self, whole, bias.shape) == whole, f"bias must broadcast to the product, got {bias} for {a} and {b}")
         return whole
 

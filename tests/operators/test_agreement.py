@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.operator import OPERATORS
+from operators.operator import OPERATORS, ShapeError, TensorType
 from operators.samples.agreement import ROWS, Disagreement, as_tuple, cases, check_gradient, check_meaning, check_refusal
 from operators.samples.drawing import Case
 from operators.samples.pointwise import WITHOUT_A_ROW
@@ -63,6 +63,12 @@ def test_refusal(name: str) -> None:
         check_refusal(case, which, axis, remove)
 
     refuses()
+
+
+def test_batches_of_a_product_with_a_bias_do_not_broadcast() -> None:
+    bias, a, b, one = (TensorType(shape, "float64", weak=not shape) for shape in ((0,), (2, 0, 0), (1, 0, 0), ()))
+    with pytest.raises(ShapeError, match="batches of a and b must be equal"):
+        OPERATORS["AddMatMul"]().outputs(bias, a, b, one, one)
 
 
 def test_a_wrong_declaration_is_a_disagreement() -> None:
