@@ -11,6 +11,11 @@ from operators.arrays import to_numpy, to_torch
 from operators.expressions import Dim
 from operators.operator import Effect, Operator, TensorType, operator
 
+
+class NotRunnable(NotImplementedError):
+    """A foreign operator that nothing here computes: a custom one, say. Models with such run only in the runtime that has it."""
+
+
 UNTYPED = "untyped"
 """The dtype of what is no tensor of a known rank: a sequence, an optional value, a tensor whose rank depends on the data."""
 
@@ -72,7 +77,7 @@ def text_of(node: Any) -> str:
 def run_foreign(node: str, captured: tuple[str, ...], opsets: tuple[tuple[str, int], ...], *tensors: Any) -> Any:
     """The outputs of a foreign node, by the reference implementation of the `onnx` package; one, or a tuple of several.
 
-    Raises: NotImplementedError for an operator without a reference implementation.
+    Raises: NotRunnable for an operator without a reference implementation.
     """
     prepared = _prepared(node, tuple(captured), tuple(map(tuple, opsets)), tuple(tensor is None for tensor in tensors))
     given = {prepared.names[position]: to_numpy(tensor) for position, tensor in enumerate(tensors) if tensor is not None}
@@ -101,7 +106,8 @@ def _prepared(text: str, captured: tuple[str, ...], opsets: tuple[tuple[str, int
     try:
         return _Prepared(ReferenceEvaluator(model), names)
     except (NotImplementedError, RuntimeError, TypeError, KeyError) as error:
-        raise NotImplementedError(f"{node.op_type}: the onnx package has no reference implementation: {error}") from error
+        reason = " ".join(str(error).split())[:120]
+        raise NotRunnable(f"{node.op_type}: nothing here computes this operator: the onnx package says {reason}") from error
 
 
-__all__ = ["UNTYPED", "Foreign", "node_of", "run_foreign", "text_of"]
+__all__ = ["UNTYPED", "Foreign", "NotRunnable", "node_of", "run_foreign", "text_of"]

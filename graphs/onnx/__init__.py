@@ -23,25 +23,27 @@ if TYPE_CHECKING:
     from graphs.graph import Graph, Value
 
 
-def load(path: str | PathLike[str], known: Mapping[str, Any] | None = None) -> Graph:
+def load(path: str | PathLike[str], known: Mapping[str, Any] | None = None, opset: int | None = None) -> Graph:
     """The graph of an ONNX file. External data is read from the file's own folder only.
+
+    With `opset` the model is converted to this opset first (and written in it): a newer one has operators that rules may need.
 
     Raises: OnnxError, one sentence that says what is wrong and where.
     """
     from graphs.onnx.files import open_model
 
-    return read(open_model(path), known)
+    return read(open_model(path), known, opset)
 
 
-def read(model: onnx.ModelProto, known: Mapping[str, Any] | None = None) -> Graph:
-    """The graph of a model.
+def read(model: onnx.ModelProto, known: Mapping[str, Any] | None = None, opset: int | None = None) -> Graph:
+    """The graph of a model, as `load`.
 
     Raises: OnnxError.
     """
-    from graphs.onnx.files import prepared
+    from graphs.onnx.files import converted, prepared
     from graphs.onnx.reader import Reader
 
-    return Reader(prepared(model), known).read()
+    return Reader(prepared(model if opset is None else converted(model, opset)), known).read()
 
 
 def to_model(graph: Graph, fold_sizes: bool = False, opset: int | None = None) -> onnx.ModelProto:

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import TensorProto, checker, external_data_helper, inliner
+from onnx import TensorProto, checker, external_data_helper, inliner, version_converter
 
 from graphs.onnx.errors import MOST_ELEMENTS, OnnxError, shortened
 from graphs.onnx.subgraphs import captured_names, subgraphs
 
 OLDEST, MOST_BYTES = 7, 2**31 - 1
+LARGE = 1 << 10
+"""Weights of fewer bytes stay inside a model whose others lie beside it."""
 
 
 def open_model(path: str | PathLike[str]) -> onnx.ModelProto:
@@ -186,6 +188,18 @@ def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
+def converted(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    """The model in another opset, by the converter of the `onnx` package.
+
+    Raises: OnnxError when it cannot be converted.
+    """
+    check(model)
+    try:
+        return version_converter.convert_version(model, opset)
+    except (RuntimeError, ValueError) as error:
+        raise OnnxError(f"cannot be converted to opset {opset}: {shortened(error)}") from error
+
+
 def _check_functions(model: onnx.ModelProto) -> None:
     """No function calls itself, directly or through others: inlining would never end."""
     calls = {(one.domain, one.name): {(node.domain, node.op_type) for node in one.node} for one in model.functions}
@@ -254,29 +268,55 @@ def _sorted(graph: onnx.GraphProto, waiting: dict[int, int], readers: dict[int, 
 
 
 def write_model(model: onnx.ModelProto, path: str | PathLike[str]) -> None:
-    """Write a model that the checker accepts, beside its place, and rename it there; weights beyond 2 GB go into a file beside it.
+    """Write a model that the checker accepts, beside its place, and rename it there; weights of more than 2 GB go into a file beside it.
 
     Raises: OnnxError, OSError.
     """
     target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.absolute().parent, prefix=f".{target.name}.", suffix=".onnx")
+    beside = target.absolute().parent
+    handle, name = tempfile.mkstemp(dir=beside, prefix=f".{target.name}.", suffix=".onnx")
     os.close(handle)
-    temporary = Path(name)
+    temporary, weights = Path(name), Path(f"{name}.data")
     try:
         if model.ByteSize() > MOST_BYTES:
-            raise OnnxError(f"{target}: models above 2 GB are not written")
-        check_model(model)
-        temporary.write_bytes(model.SerializeToString())
+            kept = onnx.ModelProto()
+            kept.CopyFrom(model)
+            _put_apart(kept, weights, f"{target.name}.data")
+            temporary.write_bytes(kept.SerializeToString())
+            os.replace(weights, beside / f"{target.name}.data")
+        else:
+            check_model(model)
+            temporary.write_bytes(model.SerializeToString())
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, target)
+        if model.ByteSize() > MOST_BYTES:
+            check_model(str(target))
     finally:
         temporary.unlink(missing_ok=True)
+        weights.unlink(missing_ok=True)
 
 
-def check_model(model: onnx.ModelProto) -> None:
-    """The checker of the `onnx` package accepts the model.
+def _put_apart(model: onnx.ModelProto, place: Path, name: str) -> None:
+    """Write the model's weights into a file, and let the model say where they are."""
+    with place.open("wb") as file:
+        for tensor in model.graph.initializer:
+            content = onnx.numpy_helper.to_array(tensor)
+            if content.nbytes < LARGE or tensor.data_type == TensorProto.STRING:
+                continue
+            raw = onnx.numpy_helper.from_array(content, tensor.name).raw_data
+            start = file.tell()
+            file.write(raw)
+            for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
+                tensor.ClearField(field)
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in (("location", name), ("offset", str(start)), ("length", str(len(raw)))):
+                tensor.external_data.add(key=key, value=value)
+
+
+def check_model(model: onnx.ModelProto | str) -> None:
+    """The checker of the `onnx` package accepts the model, or that of a file.
 
     Raises: OnnxError.
     """

@@ -127,13 +127,14 @@ def _optimised(model: str, **options: Any) -> Result:
     from costs.roofline import CostError
     from costs.runtimes import UnknownRuntimeError
     from graphs.emit import EmitError
+    from operators.foreign import NotRunnable
     from rewright.optimization import optimize as optimised
     from search.objective import UnknownObjectiveError
     from verifier.store import StoreError
 
     found = loaded(model)
     unknown = (UnknownDeviceError, UnknownPolicyError, UnknownObjectiveError, UnknownRuntimeError)
-    with refusing_models(), bad_input(EmitError, CostError, StoreError, *unknown), messages().status("searching") as status:
+    with refusing_models(), bad_input(EmitError, CostError, StoreError, NotRunnable, *unknown), messages().status("searching") as status:
 
         def tell(progress: Progress) -> None:
             gone = f"{progress.seconds:.0f} of {progress.allowed:.0f} s"

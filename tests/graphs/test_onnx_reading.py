@@ -299,6 +299,16 @@ def test_weights_may_lie_beside_the_model_in_its_folder(tmp_path: Path) -> None:
     assert torch.allclose(evaluate(load(tmp_path / "again.onnx"), [x])[0], x @ torch.from_numpy(weights))
 
 
+def test_a_model_may_be_read_in_a_newer_opset() -> None:
+    made = model([node("ReduceMean", "x", axes=[1])], {"x": [2, 3]}, ["y"], opset=13)
+    graph = read(made, opset=21)
+    assert to_model(graph).opset_import[0].version == 21
+    x = torch.from_numpy(floats(2, 3))
+    assert torch.equal(evaluate(graph, [x])[0], x.mean(1, keepdim=True))
+    with pytest.raises(OnnxError, match="cannot be converted"):
+        read(made, opset=400)
+
+
 def test_an_error_names_the_file_and_the_node(tmp_path: Path) -> None:
     made = model([node("Relu", "x", "h"), node("Neg", "h", "y")], {"x": [2]}, ["y"])
     made.graph.node[1].input[0] = "nowhere"

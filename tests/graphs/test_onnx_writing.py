@@ -152,6 +152,18 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
         save(graph, tmp_path / "nowhere" / "out.onnx")
 
 
+def test_weights_that_are_too_large_for_one_file_lie_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphs.onnx.files.MOST_BYTES", 100)
+    monkeypatch.setattr("graphs.onnx.files.LARGE", 64)
+    graph = read(network())
+    save(graph, tmp_path / "out.onnx")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.onnx", "out.onnx.data"]
+    x = floats(2, 3, 5, 5)
+    found = onnxruntime.InferenceSession(str(tmp_path / "out.onnx"), providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    numpy.testing.assert_allclose(found[0], run(network(), {"x": x})[0], rtol=1e-5, atol=1e-5)
+    assert torch.equal(evaluate(load(tmp_path / "out.onnx"), [torch.from_numpy(x)])[0], evaluate(graph, [torch.from_numpy(x)])[0])
+
+
 CALLS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "linear": (lambda x, w, b: F.linear(x, w, b), [(2, 3, 4), (5, 4), (5,)]),
     "linear of two axes": (lambda x, w: F.linear(x, w), [(3, 4), (5, 4)]),
