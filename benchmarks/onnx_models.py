@@ -237,22 +237,17 @@ def main() -> int:
     parser.add_argument("--exports", type=Path, help="keep torch's exports in this folder; without it they are left out")
     parser.add_argument("--write", action="store_true", help="write the table into benchmarks/results/")
     options = parser.parse_args()
+    command = "python -m benchmarks.onnx_models --exports FOLDER --write" if options.exports else "python -m benchmarks.onnx_models --write"
     rows = []
     for name, model in itertools.chain(shipped(), exported(options.exports) if options.exports else []):
-        if not options.names or name in options.names:
-            rows.append(measure(name, model) if not isinstance(model, str) else [name, "", "", model, "", "", "", "", ""])
-            print(rows[-1], file=sys.stderr, flush=True)
-    text = table(HEADS, rows)
-    print(text)
-    if options.write:
-        command = (
-            "python -m benchmarks.onnx_models --exports FOLDER --write" if options.exports else "python -m benchmarks.onnx_models --write"
-        )
-        write(
-            "onnx_models.md",
-            "ONNX models read and written back",
-            f"`{command}`; relative errors are of each output's largest element\n\n{text}",
-        )
+        if options.names and name not in options.names:
+            continue
+        rows.append(measure(name, model) if not isinstance(model, str) else [name, "", "", model, "", "", "", "", ""])
+        print(rows[-1], file=sys.stderr, flush=True)
+        if options.write:  # after every row, so that a run that is cut short has what it measured
+            text = f"`{command}`; relative errors are of each output's largest element.\n\n{table(HEADS, rows)}"
+            write("onnx_models.md", "ONNX models read and written back", text)
+    print(table(HEADS, rows))
     return 0 if all("NO" not in row for row in rows) else 1
 
 
