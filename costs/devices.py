@@ -72,7 +72,7 @@ PROCESSOR = Device(
 """A processor in general: what a search by measured kernels is led by at first."""
 
 FITTED = (
-    "fitted to the example models' kernels in PyTorch's eager mode on AMD EPYC, family 25, model 17 (benchmarks/results/calibration.md)"
+    "fitted to the example models' kernels in PyTorch's eager mode on AMD EPYC, family 25 model 17 (benchmarks/results/calibration.md)"
 )
 CPU_RATES = {
     "attention": Rates(3.51e10, 4.95e9, 5.02e-5),
