@@ -21,7 +21,7 @@ RUNS: tuple[tuple[str, Sequence[str], int, tuple[int, int]], ...] = (
     ("default", DEFAULT, 1, (4, 2)),
     ("default", DEFAULT, 2, (4, 2)),
     ("default", DEFAULT, 3, (4, 2)),
-    ("matmul, add, relu, concat", ("matmul", "add", "relu", "concat"), 4, (4, 2)),
+    ("matmul, add, relu, concat", ("matmul", "add", "relu", "concat"), 4, (3, 2)),
     ("conv, biased, batchnorm, scalerows, enlarge", ("conv", "biased", "batchnorm", "scalerows", "enlarge"), 4, (1, 1)),
 )
 """Name, families, operations, and the inputs of each sort (activations, weights)."""
@@ -49,9 +49,21 @@ def main() -> None:
         last = levels[-1]
         seconds = sum(level.seconds for level in levels)
         figures = [last.tried, last.classes, sum(level.equations for level in levels), f"{seconds:.1f}", f"{last.memory / 2**20:.0f}"]
-        rows.append([name, operations, *figures])
+        rows.append([name, operations, f"{inputs[0]} activations, {inputs[1]} weights", *figures])
         print(rows[-1], flush=True)
-    text = table(["operators", "operations", "raw terms of the last level", "new classes among them", "equations", "seconds", "MiB"], rows)
+    text = table(
+        [
+            "operators",
+            "operations",
+            "inputs of a sort",
+            "raw terms of the last level",
+            "new classes among them",
+            "equations",
+            "seconds",
+            "MiB",
+        ],
+        rows,
+    )
     print(machine(), text, sep="\n")
     if options.write:
         write("discovery_growth.md", "Growth of enumeration", f"{__doc__}\n{text}")
