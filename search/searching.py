@@ -86,8 +86,9 @@ def search(
         run = _Run(graph.copy(), admitted, roofline, Objective.of(objective), seconds, expansions, interruption, progress, waited)
         if store is not None and keeps(roofline):
             run.store = Solutions(run.setting, None if store is True else store)
-        processes = jobs if type(roofline) is Roofline else 1
-        with Workers(run.setting, run.graph.constants, processes, executor) as run.workers:
+        # Kernels that are measured in several processes at once disturb one another.
+        processes, others = (jobs, executor) if type(roofline) is Roofline else (1, None)
+        with Workers(run.setting, run.graph.constants, processes, others) as run.workers:
             run.sweep_all()
         result = run.finish()
     result.refused = [*refused, *refusals(admitted)]
@@ -242,7 +243,7 @@ class _Run:
             return Problem(window.graph, window.order, min(seconds, self.seconds - self.elapsed()), denied, self.favoured)
 
         if self.workers.several and len(windows) > 1:
-            share = max(1.0, len(windows) / self.workers.jobs)
+            share = max(1.0, len(windows) / self.workers.count)
             yield from self.workers.solve_all([problem(window, share) for window in windows], self._told_out_of_time)
             return
         for position, window in enumerate(windows):

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -55,6 +55,7 @@ class Workers:
         self.executor = executor
         self._stack = ExitStack()
         self._token: int | None = None
+        self._broken = False
 
     def __enter__(self) -> Workers:
         return self
@@ -69,17 +70,29 @@ class Workers:
     @property
     def several(self) -> bool:
         """There are processes to share the work."""
-        return self.executor is not None or self.jobs > 1
+        return not self._broken and (self.executor is not None or self.jobs > 1)
+
+    @property
+    def count(self) -> int:
+        """How many windows are searched at a time."""
+        return getattr(self.executor, "_max_workers", None) or self.jobs
 
     def solve_all(self, problems: Sequence[Problem], asked: Callable[[], bool]) -> Iterator[Recipe | None]:
-        """The recipes in the order of the problems; None for those that were not begun when `asked` ended the search."""
+        """The recipes in the order of the problems; None for those that were not begun when `asked` ended the search.
+
+        What a process leaves undone that dies is done here, and so is all that comes later.
+        """
         executor = self.executor or self._own()
         futures = [executor.submit(*self._task(problem)) for problem in problems]
-        for future in futures:
+        for problem, future in zip(problems, futures, strict=True):
             while not wait([future], POLL).done:
                 if asked():
                     self._end(futures)
-            yield None if future.cancelled() else future.result()
+            try:
+                yield None if future.cancelled() else future.result()
+            except BrokenExecutor:
+                self._broken = True
+                yield None if asked() else solve(self.setting, problem, asked)
 
     def _end(self, futures: Sequence[Future[Recipe]]) -> None:
         for future in futures:

@@ -202,6 +202,21 @@ def test_interruption_ends_the_workers_and_returns_the_best_so_far() -> None:
     assert not multiprocessing.active_children()
 
 
+@forked
+def test_what_a_killed_worker_leaves_undone_is_done_here(alone: SearchResult) -> None:
+    killed: list[int | None] = []
+
+    def kill_one(progress: Any) -> None:
+        if not killed:
+            worker = multiprocessing.active_children()[0]
+            worker.kill()
+            killed.append(worker.pid)
+
+    result = found(jobs=2, progress=kill_one)
+    assert killed
+    assert steps(result) == steps(alone)
+
+
 def _killed_with_workers(pids: Path) -> None:
     def stop(progress: Any) -> None:
         pids.write_text(" ".join(str(child.pid) for child in multiprocessing.active_children()))
