@@ -24,6 +24,9 @@ class Classes:
         self._leader: dict[Value, Value] = {}
         self._known: dict[tuple[object, ...], int] = {}
 
+    def __contains__(self, value: Value) -> bool:
+        return value in self._leader
+
     def leader(self, value: Value) -> Value:
         """The first member of the value's class."""
         found = self._leader[value]

@@ -54,7 +54,7 @@ class Matching:
         if found is None:
             return []
         type = self.graph.type(value)
-        same = [v for v in self._alike(found) if self.graph.type(v).dtype == type.dtype and self.agree(value, v)]
+        same = [v for v in self._alike(found) if v != value and self.graph.type(v).dtype == type.dtype and self.agree(value, v)]
         exact = [v for v in same if self.summaries[0][v].shape == found.shape]
         return sorted(exact, key=lambda v: (self._gap(value, v), v.node))[:most]
 

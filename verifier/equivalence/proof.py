@@ -83,8 +83,8 @@ class Prover:
         self.assuming = assuming
         order = self.graph.topological_order()
         for node in order:
-            if node in self.joined.before:
-                self.classes.enter(node)
+            if node in self.joined.before and not self.classes.enter(node):
+                self._unmoved(node)
         for node in order:
             if node not in self.joined.before and node not in self.classes.order:
                 self._after(node)
@@ -92,6 +92,29 @@ class Prover:
             if not self.classes.same(pair.before, pair.after):
                 self._proved(pair.after, pair.before, LAST_SECONDS)
         return all(self.classes.same(pair.before, pair.after) for pair in self.joined.outputs)
+
+    def _unmoved(self, node: int) -> None:
+        """Find that a value of BEFORE is an earlier one moved there and back, as a chain of reshapes may be."""
+        value = Value(node)
+        if type(self.graph.operator(node)).__name__ not in _MOVES or node not in self._needed:
+            return
+        for other in self.matching.candidates(value):
+            earlier = other in self.classes and self.classes.order[other.node] < self.classes.order[node]
+            if earlier and not self.classes.same(other, value) and self._depends(value, other) and self._proved(value, other, SECONDS):
+                self.progress.proved -= 1
+                return
+        self.progress.unproved.pop(value, None)
+
+    def _depends(self, value: Value, other: Value) -> bool:
+        """The value is made of the other one by moves alone."""
+        while type(self.graph.operator(value.node)).__name__ in _MOVES:
+            operand = self.graph.operands(value.node)[0]
+            if operand is None:
+                return False
+            value = self.classes.leader(operand)
+            if value == self.classes.leader(other):
+                return True
+        return False
 
     def _after(self, node: int) -> None:
         if self.classes.enter(node):
@@ -177,6 +200,7 @@ class Prover:
             return Proof("undecided", 0.0, reason=f"{type(error).__name__}: {error}")
 
 
+_MOVES = frozenset({"Reshape", "Permute"})
 _IMPURE = Effect.RANDOM | Effect.UPDATES_BUFFER
 
 
