@@ -55,6 +55,11 @@ def softsign(node: Node) -> Any:
     return F.softsign(node[0])
 
 
+@reads("Softplus")
+def softplus(node: Node) -> Any:
+    return F.softplus(node[0])
+
+
 @reads("Softmax", "LogSoftmax")
 def softmax(node: Node) -> Any:
     """Along one axis; before opset 13 along all axes from this one on."""

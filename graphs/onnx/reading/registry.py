@@ -36,6 +36,7 @@ FAMILIES = (
     "reductions",
     "layout",
     "indexing",
+    "scattering",
     "images",
     "quantisation",
     "signals",
