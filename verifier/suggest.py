@@ -17,7 +17,7 @@ from verifier.proof.facts import Contradiction, solved
 from verifier.proof.knowledge import Bound, Knowledge
 from verifier.proof.prove import prove
 from verifier.proof.refute import Refuter
-from verifier.proof.solver import OutOfTime
+from verifier.proof.solver import OutOfTime, clock
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ def suggest(rule: type[Rule], seconds: float = 60.0, most: int = 2) -> Suggestio
 
     A candidate that leaves no instance, or under which a counterexample is drawn, is passed over without a proof.
     """
-    begin = time.monotonic()
+    begin, started = time.monotonic(), clock()
     traced = [trace_case(rule, case) for case in cases(rule)]
     known = [[b for condition in t.value_conditions for b in bounds_from(condition)] for t in traced]
     pool = candidates(rule)
     for count in range(1, most + 1):
         for chosen in itertools.combinations(pool, count):
-            if time.monotonic() - begin > seconds:
+            if clock() - started > seconds:
                 return None
             if _is_enough(chosen, traced, known):
                 return Suggestion(chosen, time.monotonic() - begin)
