@@ -85,7 +85,7 @@ def test_an_exported_program_loads(tmp_path: Path) -> None:
 
 
 MISTAKES = {
-    "models": "MODEL must be file.py:factory, package.module:factory or a .pt2 file, got 'models'",
+    "models": "MODEL must be file.py:factory, package.module:factory, a .pt2 or an .onnx file, got 'models'",
     "{folder}/absent.py:f": r"absent\.py: no such file",
     "{folder}/syntax.py:f": r"syntax\.py:1: invalid syntax",
     "{folder}/import_fails.py:f": r"import_fails\.py: importing it raises ModuleNotFoundError.*\(at .*import_fails\.py:2: import nothing",
