@@ -69,8 +69,9 @@ def _found(families: Sequence[str] | None, most: int, jobs: int, state: Path | N
         findings = discover(families, most, executor=pool, state=state, inputs=inputs)
     clock, used = time.perf_counter() - begun, time.process_time() - used
     peak = sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, *(resource.RUSAGE_CHILDREN,) * jobs)) / 2**20
-    judging = f"{findings.judging:.0f} s for judging {findings.judged} texts by {jobs} workers"
-    return findings, f"{clock:.0f} s on the clock; of processor time {used:.0f} s for all else and {judging}; {peak:.1f} GiB at most"
+    judging = f"{findings.judging:.0f} s for judging {findings.judged} texts"
+    split = f"{used:.0f} s, {judging} among it" if jobs == 1 else f"{used:.0f} s for all else and {judging} by {jobs} workers"
+    return findings, f"{clock:.0f} s on the clock; of processor time {split}; {peak:.1f} GiB at most"
 
 
 def growth_table(findings: Findings) -> str:
