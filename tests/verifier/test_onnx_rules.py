@@ -26,11 +26,15 @@ def refused(verdict: Verdict, *kinds: str) -> None:
     assert "=>" in verdict.counterexample.pattern or "(" in verdict.counterexample.pattern
 
 
-@pytest.mark.parametrize("name", ["add_0_rule", "transpose_transpose_rule", "no_op_expand_rule", "unsqueeze_unsqueeze_rule"])
+@pytest.mark.parametrize("name", ["no_op_transpose_rule", "transpose_transpose_rule", "no_op_expand_rule", "unsqueeze_unsqueeze_rule"])
 def test_rules_that_ship_hold_on_every_model_drawn(name: str) -> None:
     found = verdict_of(getattr(common, name))
     assert found.status is Status.TESTED and found.examples == 8, found
     assert "8 proved" in found.scope
+
+
+def test_a_number_that_a_pattern_takes_for_another_is_refuted() -> None:
+    refused(verdict_of(common.add_0_rule, examples=40), "value", "NaN/inf", "precision")
 
 
 def test_a_dropped_operator_is_refuted() -> None:
@@ -90,7 +94,7 @@ def test_a_rule_that_writes_an_invalid_model_is_refuted() -> None:
 
 def test_a_set_is_refuted_for_one_of_its_rules() -> None:
     wrong = RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x, **_: op.Neg(x))
-    assert verdict_of(RewriteRuleSet([common.add_0_rule, wrong]), examples=20).status is Status.REFUTED
+    assert verdict_of(RewriteRuleSet([common.no_op_transpose_rule, wrong]), examples=20).status is Status.REFUTED
 
 
 def test_a_rule_that_never_applies_is_undecided_with_a_sentence() -> None:
@@ -115,18 +119,18 @@ def test_the_same_seed_gives_the_same_verdict() -> None:
 
 FILE = """
 from onnxscript.rewriter import RewriteRule
-from onnxscript.rewriter.rules.common import add_0_rule
+from onnxscript.rewriter.rules.common import no_op_transpose_rule
 """
 
 
 def test_rules_of_a_file_go_by_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "mine.py"
     path.write_text(FILE + "wrong = RewriteRule(lambda op, x: op.Neg(op.Neg(x)), lambda op, x, **_: op.Neg(x))\n")
-    assert [rule.__name__ for rule in load_rules(str(path))] == ["add_0_rule", "wrong"]
+    assert [rule.__name__ for rule in load_rules(str(path))] == ["no_op_transpose_rule", "wrong"]
     (rule,) = load_rules(f"{path}::wrong")
     assert issubclass(rule, OnnxRule) and is_onnx_rule(rule.given)
-    assert rule.content() == load_rules(f"{path}::wrong")[0].content() != load_rules(f"{path}::add_0_rule")[0].content()
-    assert run(["verify", f"{path}::add_0_rule", "--examples", "5", "--fresh"]) == 0
+    assert rule.content() == load_rules(f"{path}::wrong")[0].content() != load_rules(f"{path}::no_op_transpose_rule")[0].content()
+    assert run(["verify", f"{path}::no_op_transpose_rule", "--examples", "5", "--fresh"]) == 0
     assert run(["verify", f"{path}::wrong", "--examples", "5", "--fresh"]) == 1
     shown = capsys.readouterr().out
     assert "REFUTED" in shown and "Neg" in shown

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 
 from verifier.onnx_rules.operands import FLOATS, Draw, Operand, propose
 
+_NEARLY = 0.2
 OPSETS = (18, 20, 17, 13, 21, 22, 11, 9)
 
 
@@ -146,6 +147,9 @@ def _literal(value: Any, draw: Draw) -> Operand | None:
             TensorProto.INT64 if numpy.issubdtype(content.dtype, numpy.integer) else TensorProto.FLOAT, content.shape, content, True
         )
     content = content.reshape(draw.chance.choice(((), (), (1,), (1, 1))))
+    if draw.chance.random() < _NEARLY and hasattr(value, "_abs_tol"):
+        # The pattern takes numbers that are close to its own, such as an epsilon of 1e-10 for 0.
+        content = content * (1 + 0.5 * value._rel_tol) + 0.01 * value._abs_tol
     return Operand(TensorProto.UNDEFINED, content.shape, content, True)
 
 
