@@ -3,8 +3,8 @@
 Every model of `examples.models` runs in eager mode, as emitted; beside it stand the sum of its kernels, each measured by itself
 (`costs.measured`), and the roofline of a device fitted to those kernels (`costs.fitting`; `--fit` prints it as it stands in
 `costs/devices.py`). A model counts as heavy in convolutions and matrix products where these take at least three quarters of its time.
-With one thread, times are those of the thread's own clock, which leaves out what other programs take.
-Measured kernels and totals are kept in the file `--state` between runs, so that the benchmark can be stopped and taken up again.
+The process keeps the memory that it frees, so that page faults are not in the times; with one thread they are those of the thread's own
+clock, which leaves out what other programs take. Kernels and totals are kept in `--state` and `--store`, to be taken up again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.batches import model_with
+from benchmarks.batches import keep_memory, model_with
 from benchmarks.tables import table, write
 from costs.devices import DEVICES, Device
 from costs.fitting import Sample, fitted, predicted, rank_correlation, samples
@@ -103,6 +103,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/calibration.md")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    keep_memory()
     store = Measurements(arguments.store)
     rows: dict[str, dict[str, Any]] = json.loads(arguments.state.read_text()) if arguments.state.exists() else {}
     for batch in arguments.batches.split(","):

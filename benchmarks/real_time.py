@@ -6,8 +6,9 @@ Every model of `examples.models` on this machine, float32. For eager mode it is 
 for torch.compile with inductor-like kernels on the fitted `cpu` device; `freezing` is torch.compile with TorchInductor's `freezing`. Three
 modules run in turn: the model as it came, its graph emitted unchanged (what capturing alone changes), and the optimised one; figures are
 medians, ratios are medians over rounds with their range at 95 %. What `optimize` would take back because the clock says that it is slower
-is the model as it came, and counts as 1. Optimised graphs and times are kept in the folder `--state`, so that the benchmark can be stopped
-and taken up again (`--only optimise` does the first half, `--anew` times once more).
+is the model as it came, and counts as 1. The process keeps the memory that it frees, so that page faults are not in the times. Optimised
+graphs and times are kept in the folder `--state`, so that the benchmark can be stopped and taken up again (`--only optimise` does the first
+half, `--anew` times once more). With one thread, eager times are those of the thread's own clock, which leaves out what other programs take.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.batches import model_with
+from benchmarks.batches import keep_memory, model_with
 from benchmarks.tables import table, write
 from costs.runtimes import Eager, fingerprint
 from costs.timing import Comparison, interleaved
@@ -173,6 +174,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/real_time.md")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    keep_memory()
     arguments.state.mkdir(parents=True, exist_ok=True)
     times = arguments.state / "times.json"
     rows: dict[str, dict[str, Any]] = json.loads(times.read_text()) if times.exists() else {}

@@ -231,10 +231,9 @@ def _batches(items: Sequence[Fragment], bytes_of: Callable[[TensorType], float])
         yield group
 
 
-def is_cold(graph: Graph) -> bool:
-    """The graph's weights together are larger than what caches hold, so that each kernel fetches its own from memory."""
-    tensors: Iterable[torch.Tensor] = {id(tensor): tensor for tensor in graph.constants.values()}.values()
-    return float(sum(tensor.numel() * tensor.element_size() for tensor in tensors)) > _last_level_cache()
+def is_cold(graph: Graph, sizes: Mapping[str, int] | None = None) -> bool:
+    """More passes through memory in one run of the graph than the caches hold, so that each kernel fetches its weights from memory."""
+    return Roofline("cpu", "none", sizes).cost(graph, memory=False).bytes > _last_level_cache()
 
 
 def _last_level_cache() -> float:

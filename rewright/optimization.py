@@ -195,7 +195,7 @@ def optimize(
         "store": True if resume else None,
     }
     if aim.measured:
-        pricing = Measured(runtime or "eager", device, sizes, cold=is_cold(original), kernels=kernels)
+        pricing = Measured(runtime or "eager", device, sizes, cold=is_cold(original, sizes), kernels=kernels)
         found = search_by_measurement(original, chosen, certification, pricing, aim, budget, **limits)
     else:
         found = search(original, chosen, certification, device, kernels, aim, budget, **limits)

@@ -78,7 +78,7 @@ def _pricing(
     found = None if then is None else runtime(then)
     if measured:
         policy = kernels or (found.policy if found is not None else "none")
-        return Measured(found or "eager", device or "cpu", sizes, cold=graph is not None and is_cold(graph), kernels=policy)
+        return Measured(found or "eager", device or "cpu", sizes, cold=graph is not None and is_cold(graph, sizes), kernels=policy)
     return Roofline(device or "h100", kernels or (found.policy if found is not None else "inductor-like"), sizes)
 
 
