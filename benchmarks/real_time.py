@@ -8,7 +8,7 @@ modules run in turn: the model as it came, its graph emitted unchanged (what cap
 medians, ratios are medians over rounds with their range at 95 %. What `optimize` would take back because the clock says that it is slower
 is the model as it came, and counts as 1. The process keeps the memory that it frees, so that page faults are not in the times. Optimised
 graphs and times are kept in the folder `--state`, so that the benchmark can be stopped and taken up again (`--only optimise` does the first
-half, `--anew` times once more). With one thread, eager times are those of the thread's own clock, which leaves out what other programs take.
+half, `--anew` times once more). With one thread, eager times are the thread's own, without what other programs take.
 """
 
 from __future__ import annotations
