@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from graphs.graph import Graph, Value
-from graphs.interface import bind_sizes, interface_of
+from graphs.interface import bind_sizes, interface_of, linear_in
 from graphs.sizes import number
 from operators.expressions import Expression, Symbol, plain
+from operators.foreign import Foreign
 from operators.opaque import Word
 from operators.operator import Operator
 from operators.sources import Constant, Input
@@ -29,7 +30,7 @@ def evaluate(
     """
     known: dict[Value, Any] = {}
     given = _with_state(graph, inputs)
-    sizes = bind_sizes(graph, [tuple(tensor.shape) for tensor in given])
+    sizes = bind_sizes(graph, [tuple(getattr(tensor, "shape", ())) for tensor in given])
     for node, tensor in zip(graph.inputs, given, strict=True):
         known[Value(node)] = widened(tensor) if float64 else tensor
     with default_dtype(torch.float64 if float64 else None):
@@ -40,15 +41,30 @@ def evaluate(
                 known[Value(node)] = widened(tensor) if float64 else tensor
             elif not isinstance(operator, Input):
                 operands = [None if operand is None else reading(known[operand]) for operand in graph.operands(node)]
-                known.update(apply_operator(node, widened_operator(operator) if float64 else operator, operands, sizes))
+                found = apply_operator(node, widened_operator(operator) if float64 else operator, operands, sizes)
+                if isinstance(operator, Foreign):
+                    _bind_data_sizes(graph, found, sizes)
+                known.update(found)
             for value in last:
                 known.pop(value, None)
     return [known[value] for value in graph.outputs]
 
 
+def _bind_data_sizes(graph: Graph, found: Mapping[Value, Any], sizes: dict[Symbol, int]) -> None:
+    """Enter the sizes that depend on data, as soon as a tensor has them."""
+    for value, result in found.items():
+        for dim, size in zip(graph.type(value).shape, getattr(result, "shape", ()), strict=False):
+            solved = linear_in(dim)
+            if solved is not None and solved[0] not in sizes:
+                symbol, factor, offset = solved
+                sizes[symbol] = (int(size) - offset) // factor
+
+
 def apply_operator(node: int, operator: Operator, operands: Sequence[Any], sizes: Mapping[Symbol, int]) -> dict[Value, Any]:
     """The outputs of one node."""
     result = concrete(operator, sizes).run(*operands)
+    if isinstance(operator, Foreign) and not operator.multiple:  # what it gives may be a sequence
+        return {Value(node): result}
     if isinstance(result, (tuple, list)):
         return {Value(node, k): part for k, part in enumerate(result)}
     return {Value(node): result}
@@ -101,8 +117,8 @@ def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
 
 
 def widened(tensor: torch.Tensor) -> torch.Tensor:
-    """A floating tensor in float64; others as they are."""
-    return tensor.double() if tensor.is_floating_point() else tensor
+    """A floating tensor in float64; others, and what is no tensor, as they are."""
+    return tensor.double() if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() else tensor
 
 
 _NARROW = frozenset({"float32", "bfloat16", "float16"})

@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 from graphs.graph import Graph
 from graphs.sizes import number
 from operators.expressions import Dim, Expression, Symbol
+from operators.foreign import UNTYPED
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,8 @@ def bind_sizes(graph: Graph, shapes: Sequence[Sequence[int]]) -> dict[Symbol, in
     symbolic: list[tuple[str, Expression, int]] = []
     for node, shape in zip(graph.inputs, shapes, strict=True):
         name, expected = graph.operator(node).attributes["name"], graph.types(node)[0].shape
+        if graph.types(node)[0].dtype == UNTYPED:
+            continue
         if len(shape) != len(expected):
             raise ValueError(f"input {name}: must have {len(expected)} axes, got {len(shape)}")
         for dim, size in zip(expected, shape, strict=True):

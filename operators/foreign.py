@@ -75,13 +75,14 @@ def text_of(node: Any) -> str:
 
 
 def run_foreign(node: str, captured: tuple[str, ...], opsets: tuple[tuple[str, int], ...], *tensors: Any) -> Any:
-    """The outputs of a foreign node, by the reference implementation of the `onnx` package; one, or a tuple of several.
+    """The outputs of a foreign node, by the reference implementation of the `onnx` package; one, or a tuple (None for one left out).
 
     Raises: NotRunnable for an operator without a reference implementation.
     """
     prepared = _prepared(node, tuple(captured), tuple(map(tuple, opsets)), tuple(tensor is None for tensor in tensors))
     given = {prepared.names[position]: to_numpy(tensor) for position, tensor in enumerate(tensors) if tensor is not None}
-    results = tuple(map(to_torch, prepared.evaluator.run(None, given)))
+    found = iter(map(to_torch, prepared.evaluator.run(None, given)))
+    results = tuple(next(found) if wanted else None for wanted in prepared.wanted)
     return results[0] if len(results) == 1 else results
 
 
@@ -89,6 +90,7 @@ def run_foreign(node: str, captured: tuple[str, ...], opsets: tuple[tuple[str, i
 class _Prepared:
     evaluator: Any
     names: tuple[str, ...]
+    wanted: tuple[bool, ...]
 
 
 @cache
@@ -104,7 +106,7 @@ def _prepared(text: str, captured: tuple[str, ...], opsets: tuple[tuple[str, int
     graph = helper.make_graph([node], "foreign", inputs, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, version) for domain, version in opsets])
     try:
-        return _Prepared(ReferenceEvaluator(model), names)
+        return _Prepared(ReferenceEvaluator(model), names, tuple(bool(name) for name in node.output))
     except (NotImplementedError, RuntimeError, TypeError, KeyError) as error:
         reason = " ".join(str(error).split())[:120]
         raise NotRunnable(f"{node.op_type}: nothing here computes this operator: the onnx package says {reason}") from error

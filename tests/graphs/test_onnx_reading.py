@@ -299,6 +299,34 @@ def test_weights_may_lie_beside_the_model_in_its_folder(tmp_path: Path) -> None:
     assert torch.allclose(evaluate(load(tmp_path / "again.onnx"), [x])[0], x @ torch.from_numpy(weights))
 
 
+def test_sizes_that_depend_on_data_are_known_once_a_tensor_has_them() -> None:
+    nodes = [
+        node("NonZero", "x", "p"),
+        node("Cast", "p", "f", to=TensorProto.FLOAT),
+        node("Shape", "f", "s"),
+        node("ConstantOfShape", "s", "z"),
+        node("Add", "f z", "y"),
+    ]
+    graph = read(model(nodes, {"x": [2, 3]}, ["y"]))
+    x = torch.tensor([[0.0, 1.0, 0.0], [2.0, 0.0, 3.0]])
+    assert torch.equal(evaluate(graph, [x])[0], x.nonzero().T.float())
+
+
+def test_outputs_that_are_left_out_have_no_value() -> None:
+    held = {"w": floats(1, 6, 3), "r": floats(1, 6, 2)}
+    made = model([helper.make_node("GRU", ["x", "w", "r"], ["", "y"], hidden_size=2)], {"x": [4, 1, 3]}, ["y"], held)
+    graph = read(made)
+    x = floats(4, 1, 3)
+    numpy.testing.assert_allclose(evaluate(graph, [torch.from_numpy(x)])[0].numpy(), run(made, {"x": x})[0], rtol=1e-5, atol=1e-6)
+
+
+def test_sequences_go_from_one_foreign_node_to_the_next() -> None:
+    nodes = [node("SplitToSequence", "x", "parts", axis=0), node("ConcatFromSequence", "parts", "y", axis=1)]
+    made = model(nodes, {"x": [2, 3]}, ["y"])
+    x = floats(2, 3)
+    assert numpy.array_equal(evaluate(read(made), [torch.from_numpy(x)])[0].numpy(), run(made, {"x": x})[0])
+
+
 def test_a_model_may_be_read_in_a_newer_opset() -> None:
     made = model([node("ReduceMean", "x", axes=[1])], {"x": [2, 3]}, ["y"], opset=13)
     graph = read(made, opset=21)
