@@ -2,10 +2,10 @@
 
 Cost model: one kernel per operator, a100 roofline in float32, views (split, reshape, transpose) free. Improvement is the time of the
 input graph over that of the result, less one. TASO and TENSAT also have operators with an activation inside (one cuDNN kernel), which
-no operator here is: `with activations inside` prices the result (or the input graph, if that is better so) in this way, relu, sigmoid or tanh of a convolution or product being part of its
-kernel (policy `epilogues`), against the same input graph. CPU seconds are those of the search and its processes together: on a busy
-machine wall seconds say little. TASO's and TENSAT's figures are measured on their GPUs with their kernels, so the
-comparison is of how much each finds to do, not of the same seconds.
+no operator here is: `with activations inside` prices the result (or the input graph, if that is better so) in this way, relu, sigmoid
+or tanh of a convolution or product being part of its kernel (policy `epilogues`), against the same input graph. CPU seconds are those of
+the search and its processes together: on a busy machine wall seconds say little. TASO's and TENSAT's figures are measured on their GPUs
+with their kernels, so the comparison is of how much each finds to do, not of the same seconds.
 """
 
 from __future__ import annotations
