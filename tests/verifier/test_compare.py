@@ -273,4 +273,3 @@ def test_what_follows_from_an_assumption_is_not_proved() -> None:
     assert found.status is Status.TESTED and found.unproved, found
     found = functions(lambda x: torch.erf(x).exp() + 1, lambda x: (1 - torch.special.erfc(x)).exp() + 1, X)
     assert found.status is Status.TESTED and len(found.unproved) == 1, found
-
