@@ -128,7 +128,7 @@ def _shown(result: Any) -> str:
         first = next((f for f in reversed(result.difference.first) if f is not None), None)
         where = f"; first: {first.label}" if first is not None else ""
         return f"{result.reason}{where}"[:300]
-    return (result.scope + (f"; {result.reason}" if result.reason else ""))[:300]
+    return str(result.scope + (f"; {result.reason}" if result.reason else ""))[:300]
 
 
 def rows(wanted: list[str], peers: list[str], seconds: float) -> Iterator[dict[str, Any]]:
