@@ -102,9 +102,10 @@ class FloorDivideTwice(Rule):
     source = "Graham, Knuth and Patashnik 1994, equation 3.11"
     equality = Equality.BITWISE
     requires = [
-        Requires("the first divisor is positive", lambda first: first >= 1),
-        Requires("the second divisor is positive", lambda second: second >= 1),
-        Requires("the product is a number of 64 bits", lambda first, second: first * second < 2**63),
+        Requires(
+            "both divisors are positive, and their product is a number of 64 bits",
+            lambda first, second: first >= 1 and second >= 1 and first * second < 2**63,
+        ),
     ]
 
     def pattern(x: Longs, first: int, second: int):
