@@ -23,7 +23,7 @@ import onnx
 import torch
 
 from benchmarks.onnx_nodes import without_origin
-from benchmarks.tables import table, write
+from benchmarks.tables import RESULTS, table, write
 from graphs.capture import call_arguments
 from graphs.evaluate import evaluate
 from graphs.graph import Graph
@@ -231,6 +231,17 @@ HEADS = (
 )
 
 
+RESULT = "onnx_models.md"
+
+
+def kept_rows() -> dict[str, list[str]]:
+    """The rows of the table as it is kept, by model."""
+    path = RESULTS / RESULT
+    lines = [line for line in path.read_text().splitlines() if line.startswith("| ")] if path.exists() else []
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
+    return {row[0]: row for row in rows if len(row) == len(HEADS)}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="models by name; all, if left out")
@@ -244,9 +255,10 @@ def main() -> int:
             continue
         rows.append(measure(name, model) if not isinstance(model, str) else [name, "", "", model, "", "", "", "", ""])
         print(rows[-1], file=sys.stderr, flush=True)
-        if options.write:  # after every row, so that a run that is cut short has what it measured
-            text = f"`{command}`; relative errors are of each output's largest element.\n\n{table(HEADS, rows)}"
-            write("onnx_models.md", "ONNX models read and written back", text)
+        if options.write:  # after every row, so that a run that is cut short has what it measured; rows of other models stay
+            whole = {**kept_rows(), **{row[0]: row for row in rows}}
+            text = f"`{command}`; relative errors are of each output's largest element.\n\n{table(HEADS, whole.values())}"
+            write(RESULT, "ONNX models read and written back", text)
     print(table(HEADS, rows))
     return 0 if all("NO" not in row for row in rows) else 1
 
