@@ -146,7 +146,16 @@ def _change_field(made: Graph, operator: Operator, operands: list[Value | None],
         return None
     name = chance.choice(sorted(operator.attributes))
     value = _changed(operator.attributes[name], chance)
-    return None if value is None else (dataclasses.replace(operator, **{name: value}), operands)  # type: ignore[type-var]
+    if value is None or not _counts_alike(operator.attributes[name], value):
+        return None
+    return dataclasses.replace(operator, **{name: value}), operands  # type: ignore[type-var]
+
+
+def _counts_alike(old: Any, new: Any) -> bool:
+    """What counts from the end (axes, positions) still does: −1 + 1 is no axis."""
+    if isinstance(old, tuple):
+        return all(map(_counts_alike, old, new))
+    return not (isinstance(old, int) and isinstance(new, int)) or isinstance(old, bool) or old >= 0 or new < 0
 
 
 def _changed(value: Any, chance: random.Random) -> Any:
