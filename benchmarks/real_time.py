@@ -129,15 +129,15 @@ def largest_error(left: Any, right: Any) -> float:
 def report(rows: dict[str, dict[str, Any]]) -> str:
     """A table for each mode, and the geometric means below it."""
     parts = []
-    for mode in dict.fromkeys(key.split(" ")[2] for key in rows):
-        found = {key: row for key, row in rows.items() if key.endswith(f" {mode}")}
+    for mode, threads in sorted(dict.fromkeys(tuple(key.split(" ")[2:]) for key in rows), key=lambda kind: (kind[0] != "eager", kind)):
+        found = {key: row for key, row in rows.items() if key.endswith(f" {mode} {threads}")}
         lines = []
         for key, row in found.items():
-            name, batch, _ = key.split(" ")
+            name, batch, *_ = key.split(" ")
             ratios = [f"{ratio:.2f} ({low:.2f} to {high:.2f})" for ratio, low, high in (row["given"], row["unchanged"])]
             note = ", taken back" if row["taken back"] else ", channels-last" if row["layout"] == "channels-last" else ""
             lines.append((name, batch, *(f"{ms:.2f}" for ms in row["ms"]), *ratios, f"{row['steps']}{note}", f"{row['error']:.1e}"))
-        parts.append("\n\n".join([f"## {mode}", table(HEADS, lines), summary(list(found.values()))]))
+        parts.append("\n\n".join([f"## {mode}, {threads} threads", table(HEADS, lines), summary(list(found.values()))]))
     return "\n\n".join(parts)
 
 
@@ -181,7 +181,7 @@ def main() -> None:
     for mode in arguments.modes.split(","):
         for batch in map(int, arguments.batches.split(",")):
             for name in arguments.models:
-                key = f"{name} {batch} {mode}"
+                key = f"{name} {batch} {mode} {arguments.threads}"
                 if key in rows and not arguments.anew:
                     continue
                 kept = (arguments.state / f"{name}-{batch}-{'eager' if mode == 'eager' else 'compile'}.json").exists()
@@ -199,7 +199,9 @@ def main() -> None:
     text = report(rows)
     print(text)
     if arguments.write:
-        command = f"`python -m benchmarks.real_time --write`, {arguments.threads} threads; {fingerprint(Eager())}"
+        command = (
+            f"`python -m benchmarks.real_time --write` (once more for another `--threads`); {fingerprint(Eager())}"
+        )
         write("real_time.md", "Real time of optimised models", f"{__doc__}\n{command}\n\n{text}")
 
 
