@@ -13,7 +13,7 @@ import itertools
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -87,12 +87,14 @@ def redrawn(model: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto:
     return model
 
 
-def exported(folder: Path) -> Iterator[tuple[str, Any]]:
+def exported(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """torch's exports of the models of examples/models; they stay in the folder, and are made where they are not there yet."""
     from examples.models import MODELS
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, factory in MODELS.items():
+        if names and name not in names:
+            continue
         path = folder / f"{name}.onnx"
         if not path.exists():
             module, inputs = factory()
@@ -250,7 +252,7 @@ def main() -> int:
     options = parser.parse_args()
     command = "python -m benchmarks.onnx_models --exports FOLDER --write" if options.exports else "python -m benchmarks.onnx_models --write"
     rows = []
-    for name, model in itertools.chain(shipped(), exported(options.exports) if options.exports else []):
+    for name, model in itertools.chain(shipped(), exported(options.exports, options.names) if options.exports else []):
         if options.names and name not in options.names:
             continue
         rows.append(measure(name, model) if not isinstance(model, str) else [name, "", "", model, "", "", "", "", ""])

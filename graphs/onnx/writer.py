@@ -39,6 +39,7 @@ class Writer:
         self.origin: Origin | None = origin_of(graph)
         self.original: onnx.GraphProto | None = None if self.origin is None else self.origin.model.graph
         self.nodes: list[onnx.NodeProto] = []
+        self.numbers: dict[int, int] = {}
         self.initialisers: dict[str, onnx.TensorProto] = {}
         self.names: dict[Value, str] = {}
         self.values: dict[str, Value] = {}
@@ -69,12 +70,25 @@ class Writer:
         self.number_of = {node: number for number, nodes in self.members.items() for node in nodes}
         self._claim()
         outputs = self._outputs()
+        self.nodes = self._in_old_order()
         graph = self._graph(outputs)
         order = _order(graph)
         nodes = [graph.node[number] for number in order]
         del graph.node[:]
         graph.node.extend(nodes)
         return self._wrapped(graph)
+
+    def _in_old_order(self) -> list[onnx.NodeProto]:
+        """The nodes in the order of the original model, each new one right after what it reads: a runtime's fusions depend on it."""
+        places: dict[str, int] = {}
+        keys = []
+        for node in self.nodes:
+            place = self.numbers.get(id(node))
+            if place is None:
+                place = max((places.get(name, -1) for name in (*node.input, *captured_names(node))), default=-1)
+            places.update(dict.fromkeys(node.output, place))
+            keys.append(place)
+        return [self.nodes[position] for position in sorted(range(len(keys)), key=keys.__getitem__)]
 
     def _taken(self) -> set[str]:
         names = {str(self.graph.operator(node).attributes["name"]) for node in self.graph.inputs} | set(self.graph.constants)
@@ -231,6 +245,7 @@ class Writer:
             if name in outputs:
                 proto.output[position] = self.names.setdefault(outputs[name], self.fresh(name))
         self.nodes.append(proto)
+        self.numbers[id(proto)] = number
 
     def place(self, number: int, slot: int) -> int:
         """Our node in this slot of a surviving group."""
@@ -280,6 +295,7 @@ class Writer:
                 self._available(name)
         self.hidden_done.add(number)
         self.nodes.append(proto)
+        self.numbers[id(proto)] = number
 
     def _spell(self, node: int) -> None:
         operator = self.graph.operator(node)
@@ -372,7 +388,8 @@ class Writer:
                 if info.type.HasField("tensor_type") and not info.type.tensor_type.HasField("shape") and kind.dtype in ELEMENT_TYPES:
                     info.type.CopyFrom(value_info(info.name, kind).type)
         graph.node.extend(self.nodes)
-        graph.initializer.extend(self.initialisers.values())
+        ranks = {} if self.original is None else {tensor.name: rank for rank, tensor in enumerate(self.original.initializer)}
+        graph.initializer.extend(sorted(self.initialisers.values(), key=lambda tensor: ranks.get(tensor.name, len(ranks))))
         if self.original is not None:
             made = {name for node in self.nodes for name in node.output} - set(outputs)
             graph.value_info.extend(info for info in self.original.value_info if info.name in made)
