@@ -118,7 +118,8 @@ def main() -> None:
     text = report(rows, device)
     print(text)
     if arguments.write:
-        command = f"`python -m benchmarks.calibration --write`, {arguments.threads} threads, float32, eager; {fingerprint(Eager())}"
+        command = f"`python -m benchmarks.calibration --batches {arguments.batches} --threads {arguments.threads} --write`"
+        command = f"{command}, float32, eager; {fingerprint(Eager())}"
         write(
             "calibration.md",
             "Predicted and measured totals",

@@ -71,27 +71,25 @@ PROCESSOR = Device(
 )
 """A processor in general: what a search by measured kernels is led by at first."""
 
-FITTED = (
-    "fitted to the example models' kernels in PyTorch's eager mode on AMD EPYC, family 25 model 17 (benchmarks/results/calibration.md)"
-)
+FITTED = "fitted to the example models' kernels in PyTorch's eager mode on AMD EPYC, family 25 model 17 (benchmarks/results/calibration.md)"
 CPU_RATES = {
-    "attention": Rates(3.51e10, 4.95e9, 5.02e-5),
-    "convolution": Rates(1.09e11, 2.22e10, 2.66e-4),
-    "copy": Rates(1e9, 4.96e10, 2.36e-6),
-    "depthwise convolution": Rates(2.05e10, 1.31e10, 2.36e-4),
-    "grouped convolution": Rates(4e10, 1.31e10, 2.36e-4),
-    "lookup": Rates(1e9, 1.13e11, 6.74e-6),
-    "matrix product": Rates(6.26e10, 1.23e10, 6.87e-6),
-    "normalisation": Rates(1e11, 3e10, 1.05e-5),
-    "other": Rates(1e9, 3e9, 2.31e-6),
-    "pointwise": Rates(7.85e9, 7.15e10, 1.25e-6),
-    "pointwise convolution": Rates(5.81e10, 4.43e9, 4.92e-6),
-    "pooling": Rates(1e11, 2e9, 5e-6),
-    "reduction": Rates(5e9, 1e10, 5e-6),
-    "transcendental": Rates(1.15e9, 2e10, 1.62e-6),
-    "view": Rates(1e9, 3e9, 1.69e-6),
+    "attention": Rates(2.92e10, 5.87e09, 1e-07),
+    "convolution": Rates(1.03e11, 1.34e10, 0.000222),
+    "copy": Rates(1e09, 4.37e10, 2.6e-06),
+    "depthwise convolution": Rates(3.18e10, 6.29e09, 3.27e-05),
+    "grouped convolution": Rates(5.89e10, 2e10, 0.000113),
+    "lookup": Rates(1e09, 1.77e11, 5.1e-06),
+    "matrix product": Rates(8.04e10, 4.65e09, 6.03e-07),
+    "normalisation": Rates(1.83e10, 3.2e10, 7.93e-06),
+    "other": Rates(8.6e07, 2.86e10, 2.28e-06),
+    "pointwise": Rates(8.96e09, 8.37e10, 1.64e-06),
+    "pointwise convolution": Rates(6.9e10, 6.4e09, 7.17e-06),
+    "pooling": Rates(2.2e13, 9.66e08, 1e-07),
+    "reduction": Rates(5.62e09, 2.29e10, 2.35e-06),
+    "transcendental": Rates(1e10, 1.71e10, 1.65e-06),
+    "view": Rates(1e09, 3e09, 1.6e-06),
 }
-"""What classes of operators reach on that processor."""
+"""What classes of operators reach on that processor in float32; other dtypes are in the proportions of an estimate."""
 
 DEVICES: dict[str, Device] = {
     device.name: device
@@ -102,7 +100,15 @@ DEVICES: dict[str, Device] = {
         _gpu("v100", 125, 15.7, 7.8, 62.8, 0.9, 32, "NVIDIA V100 Tensor Core GPU data sheet, SXM2 column"),
         _gpu("l4", 121, 30.3, 0.47, 242, 0.3, 24, "NVIDIA L4 Tensor Core GPU data sheet, dense rates"),
         _gpu("mi300x", 1307.4, 163.4, 81.7, 2614.9, 5.3, 192, "AMD Instinct MI300X data sheet, dense rates, vector float32 and float64"),
-        Device("cpu", {"float32": 9e10, "float64": 4.5e10, "bfloat16": 9e10, "float16": 2.2e10}, 3e10, 2.2e-6, 16e9, FITTED, CPU_RATES),
+        Device(
+            "cpu",
+            {"float32": 6.85e10, "float64": 3.4e10, "bfloat16": 6.85e10, "float16": 1.7e10},
+            6.88e10,
+            2.03e-6,
+            16e9,
+            FITTED,
+            CPU_RATES,
+        ),
     )
 }
 """Every device by name."""
