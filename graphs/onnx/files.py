@@ -177,7 +177,7 @@ def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
             model = inliner.inline_local_functions(model)
         except (RuntimeError, ValueError, checker.ValidationError) as error:
             raise OnnxError(f"functions cannot be inlined: {shortened(error)}") from error
-    order = _order(model.graph)
+    order = order_of(model.graph)
     if order != list(range(len(order))):
         nodes = [model.graph.node[number] for number in order]
         copied = onnx.ModelProto()
@@ -218,7 +218,7 @@ def _check_functions(model: onnx.ModelProto) -> None:
                 pending.append(iter(calls[step]))
 
 
-def _order(graph: onnx.GraphProto) -> list[int]:
+def order_of(graph: onnx.GraphProto) -> list[int]:
     """The nodes, each after what it reads; as they stand where that is so."""
     sources = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
     sources |= {sparse.values.name for sparse in graph.sparse_initializer}

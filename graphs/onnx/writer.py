@@ -11,8 +11,9 @@ from onnx import helper, numpy_helper
 
 from graphs.graph import Graph, Value
 from graphs.onnx.errors import OnnxError
-from graphs.onnx.files import _order
+from graphs.onnx.files import order_of
 from graphs.onnx.foreign import is_declared
+from graphs.onnx.ordering import in_old_order
 from graphs.onnx.origin import NODE_KEY, Group, Origin, origin_of
 from graphs.onnx.subgraphs import all_nodes, captured_names, rename_captured
 from graphs.onnx.surviving import surviving_groups
@@ -70,25 +71,13 @@ class Writer:
         self.number_of = {node: number for number, nodes in self.members.items() for node in nodes}
         self._claim()
         outputs = self._outputs()
-        self.nodes = self._in_old_order()
+        self.nodes = in_old_order(self.nodes, self.numbers)
         graph = self._graph(outputs)
-        order = _order(graph)
+        order = order_of(graph)
         nodes = [graph.node[number] for number in order]
         del graph.node[:]
         graph.node.extend(nodes)
         return self._wrapped(graph)
-
-    def _in_old_order(self) -> list[onnx.NodeProto]:
-        """The nodes in the order of the original model, each new one right after what it reads: a runtime's fusions depend on it."""
-        places: dict[str, int] = {}
-        keys = []
-        for node in self.nodes:
-            place = self.numbers.get(id(node))
-            if place is None:
-                place = max((places.get(name, -1) for name in (*node.input, *captured_names(node))), default=-1)
-            places.update(dict.fromkeys(node.output, place))
-            keys.append(place)
-        return [self.nodes[position] for position in sorted(range(len(keys)), key=keys.__getitem__)]
 
     def _taken(self) -> set[str]:
         names = {str(self.graph.operator(node).attributes["name"]) for node in self.graph.inputs} | set(self.graph.constants)
