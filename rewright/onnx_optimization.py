@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 BETTER = 1.01
 """How many times as fast a candidate must be to take the place of another."""
+SUREST = 0.01
+"""Ratios surer than this count alike."""
 SECONDS_FOR_A_RACE = 1.5
 SECONDS_FOR_THE_LAST_RACE = 6.0
 USUAL_SIZES = (None, 224, 320, 64, 48, 256, 640, 128, 32, 512, 16, 8, 1)
@@ -313,8 +315,7 @@ class _Optimisation:
         known = {count: ratio.ratio * than.times.get(count, 1.0) for count, ratio in ratios.items()}
         candidate.times.update(known)
         self.timed.append((candidate.name, known))
-        mean = math.exp(sum(math.log(found.ratio) for found in ratios.values()) / len(ratios))
-        return mean > at_least and not any(found.is_slower for found in ratios.values())
+        return _overall(ratios) > at_least and not any(found.is_slower for found in ratios.values())
 
     def _raced(self, candidate: Candidate, than: Candidate, seconds: float) -> dict[int, Comparison]:
         found = {}
@@ -330,8 +331,7 @@ class _Optimisation:
             return self._handed_out(plain, None, "not handed out: nothing that was timed is faster than what came in")
         ratios = self._raced(best, plain, SECONDS_FOR_THE_LAST_RACE)
         self.timed.append((f"{best.name}, at last", {count: found.ratio for count, found in ratios.items()}))
-        mean = math.exp(sum(math.log(found.ratio) for found in ratios.values()) / len(ratios))
-        slower = any(found.is_slower for found in ratios.values()) or mean < BETTER
+        slower = any(found.is_slower for found in ratios.values()) or _overall(ratios) < BETTER
         said = "; ".join(
             f"{found.ratio:.2f}x with {count} thread{'s' * (count > 1)} ({found.before * 1e3:.2f} -> {found.after * 1e3:.2f} ms)"
             for count, found in ratios.items()
@@ -397,6 +397,12 @@ class _Optimisation:
             sizes=self.sizes,
             measured=measured,
         )
+
+
+def _overall(ratios: Mapping[int, Comparison]) -> float:
+    """The mean ratio over the numbers of threads; the surer one is, the more it counts."""
+    weights = {count: 1 / max(math.log(found.high / found.low), SUREST) ** 2 for count, found in ratios.items()}
+    return math.exp(sum(weights[count] * math.log(found.ratio) for count, found in ratios.items()) / sum(weights.values()))
 
 
 def _verdict(rule: type[Rule]) -> Verdict:
