@@ -75,6 +75,16 @@ def test_what_is_slower_is_handed_out_when_asked_for(monkeypatch: pytest.MonkeyP
     assert "handed out although it is slower, as asked: 0.83x measured in eager" in (tmp_path / "report.html").read_text()
 
 
+def test_what_is_slower_than_its_graph_without_the_steps_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def clock(before: nn.Module, *rest: object) -> Speed:
+        return taking(1.0, 0.9 if isinstance(before, Normalised) else 1.2)(before, *rest)
+
+    monkeypatch.setattr(timed, "compared", clock)
+    result = optimised(rules=[FoldBatchNormIntoConvolution])
+    assert list(result.steps) == []
+    assert result.speed_note.startswith("not handed out, its graph without the steps is faster: 0.83x")
+
+
 def test_what_is_faster_or_as_fast_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
     for after in (0.5, 1.005):
         monkeypatch.setattr(timed, "compared", taking(1.0, after))
