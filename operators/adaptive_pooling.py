@@ -18,6 +18,8 @@ class AdaptivePool(Operator):
 
     size: tuple[Dim, ...]
     axes: ClassVar[int]
+    needs_channels: ClassVar[bool] = False
+    """PyTorch refuses an input without channels (of the largest element, not of the mean)."""
 
     def dtype(self, *operands: TensorType) -> str:
         return floating(self, operands[0])
@@ -25,6 +27,8 @@ class AdaptivePool(Operator):
     def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
         (x,) = operands
         require(self, x.ndim == self.axes + 2, f"x must have {self.axes + 2} axes, got {x}")
+        if self.needs_channels:
+            require(self, at_least_zero(x.shape[1] - 1), f"there must be channels, got {x}")
         for size, out in zip(x.shape[2:], self.size, strict=True):
             require(self, all_of(at_least_zero(size - 1), at_least_zero(out)), f"positions must not be empty, got {x}")
         return (*x.shape[:2], *self.size)
@@ -76,6 +80,8 @@ class AdaptiveAverage(AdaptivePool):
 
 class AdaptiveMax(AdaptivePool):
     """The largest element of each window."""
+
+    needs_channels: ClassVar[bool] = True
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
         (x,) = operands

@@ -46,6 +46,7 @@ class Pooling(Operator):
     def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
         x = operands[0]
         self.check_rank(x)
+        require(self, all_of(*(at_least_zero(size - 1) for size in x.shape[1:])), f"only the axis of samples may be empty, got {x}")
         result = []
         for size, k, s, p, d in zip(x.shape[2:], self.kernel, self.stride, self.padding, self.spread, strict=True):
             room = size + 2 * p - d * (k - 1) - 1

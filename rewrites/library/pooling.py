@@ -24,6 +24,7 @@ half_windows = Requires(
     "the padding is at most half the kernel, as PyTorch demands",
     lambda rows, columns, kernel: 2 * rows <= kernel[0] and 2 * columns <= kernel[1],
 )
+has_positions = Requires("the image has positions, or PyTorch does not pool it", lambda h, w: h >= 1 and w >= 1)
 added = Requires("rows and columns are added, not cut off", lambda rows, columns: rows >= 0 and columns >= 0)
 
 
@@ -200,7 +201,7 @@ class FoldPaddingIntoAveragePool(Rule):
     source = "ONNX AveragePool, count_include_pad"
     settles = True
     equality = reordered
-    requires = [added, half_windows]
+    requires = [added, half_windows, has_positions]
     trainable = True
 
     def pattern(x: Image, rows: int, columns: int, kernel: Pair, stride: Pair):
@@ -216,7 +217,7 @@ class FoldPaddingIntoMaxPool(Rule):
     source = "PyTorch, torch.nn.MaxPool2d"
     settles = True
     equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
-    requires = [added, half_windows]
+    requires = [added, half_windows, has_positions]
 
     def pattern(x: Image, rows: int, columns: int, kernel: Pair, stride: Pair):
         return F.max_pool2d(F.pad(x, (columns, columns, rows, rows), value=float("-inf")), kernel, stride)
@@ -251,7 +252,7 @@ class FoldPaddingOfReluIntoMaxPool(Rule):
     source = "every window holds an element of the image, as the padding is at most half the kernel"
     settles = True
     equality = Equality.REAL.allowing(Change.SIGNED_ZERO)
-    requires = [added, half_windows]
+    requires = [added, half_windows, has_positions]
 
     def pattern(x: Image, rows: int, columns: int, kernel: Pair, stride: Pair):
         return F.max_pool2d(F.pad(F.relu(x), (columns, columns, rows, rows)), kernel, stride)
