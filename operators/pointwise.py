@@ -111,9 +111,14 @@ def call(name: str, *operands: Any) -> Any:
     if any(isinstance(operand, torch.Tensor) for operand in operands):
         if name in _TENSORS_ONLY:
             operands = tuple(_beside(operand, operands) for operand in operands)
+        elif name in _COMMUTING and not isinstance(operands[0], torch.Tensor):
+            operands = operands[::-1]
         return function(*operands)
     return function(*(_as_tensor(operand) for operand in operands)).item()
 
+
+_COMMUTING = {"add", "mul"}
+"""As Python does for `number * tensor`: a number in the second place is used as it is, in the first it is rounded to the tensor's dtype."""
 
 _TENSORS_ONLY = {"maximum", "minimum", "logical_and", "logical_or", "logical_xor", "atan2", "logaddexp", "prelu"}
 

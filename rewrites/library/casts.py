@@ -11,7 +11,7 @@ import torch
 from jaxtyping import BFloat16, Bool, Float, Float16, Int32
 from torch import Tensor
 
-from rewrites import Axis, Equality, Requires, Rule
+from rewrites import Axis, Change, Equality, Requires, Rule
 
 Target = Literal["float16", "bfloat16", "float32", "float64"]
 Exact = Literal["relu", "neg", "abs"]
@@ -111,7 +111,7 @@ class ExtremeMovesPastWidening(Rule):
     """The maximum or minimum of two widened tensors is the widened one."""
 
     source = "widening preserves the order"
-    equality = Equality.BITWISE
+    equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
     trainable = True
     bidirectional = True
 

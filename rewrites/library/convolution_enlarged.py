@@ -25,6 +25,8 @@ within_the_kernel = Requires(
     "the padding is smaller than the kernel", lambda padding, kh, kw: padding[0] <= kh - 1 and padding[1] <= kw - 1
 )
 
+has_positions = Requires("the small image has positions, or PyTorch does not spread it", lambda h, w: h >= 1 and w >= 1)
+
 
 def enlarged(x, times):
     """Every row and every column of x, repeated."""
@@ -55,7 +57,7 @@ class ConvolutionOfEnlarged(Rule):
     source = "Dumoulin and Visin 2016, section 4; Odena et al. 2016 (resize convolutions)"
     tried = True
     equality = recombined
-    requires = [within_the_kernel]
+    requires = [within_the_kernel, has_positions]
     trainable = True
 
     def pattern(x: Small, weight: Weight[Float[Tensor, "o c kh kw"]], bias: PerOutput, padding: Pair, times: Times):
@@ -71,7 +73,7 @@ class ConvolutionOfEnlargedBesideOne(Rule):
     source = "linearity of convolution in its input; Odena et al. 2016 (resize convolutions); Lin et al. 2017 (feature pyramids)"
     tried = True
     equality = recombined
-    requires = [within_the_kernel, Requires("both images have channels", lambda c, d: c >= 1 and d >= 1)]
+    requires = [within_the_kernel, has_positions, Requires("both images have channels", lambda c, d: c >= 1 and d >= 1)]
     trainable = True
 
     def pattern(x: Small, y: Float[Tensor, "n d yh yw"], weight: Weight[Float[Tensor, "o c+d kh kw"]], bias: PerOutput,
@@ -90,7 +92,11 @@ class ConvolutionOfEnlargedBesideTwo(Rule):
     source = "linearity of convolution in its input; Odena et al. 2016 (resize convolutions); Lin et al. 2017 (feature pyramids)"
     tried = True
     equality = recombined
-    requires = [within_the_kernel, Requires("the first image and the others have channels", lambda c, d, e: c >= 1 and d + e >= 1)]
+    requires = [
+        within_the_kernel,
+        has_positions,
+        Requires("the first image and the others have channels", lambda c, d, e: c >= 1 and d + e >= 1),
+    ]
     trainable = True
 
     def pattern(x: Small, y: Float[Tensor, "n d yh yw"], z: Float[Tensor, "n e zh zw"],
