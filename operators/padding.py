@@ -39,7 +39,9 @@ class Pad(Operator):
             len(self.padding) % 2 == 0 and len(self.padding) <= 2 * x.ndim,
             f"padding must be pairs for axes of x, got {self.padding} for {x}",
         )
-        if self.mode != "constant":
+        if self.mode == "constant":
+            require(self, len(operands) > 1 and operands[1] is not None, "padding with a constant needs the constant, got none")
+        else:
             padded = len(self.padding) // 2
             require(
                 self,

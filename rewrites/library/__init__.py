@@ -7,7 +7,7 @@ from types import ModuleType
 from rewrites.rule import Rule
 
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "convolution": ("convolution", "convolution_affine", "convolution_merging", "convolution_forms", "convolution_enlarged"),
+    "convolution": ("convolution", "convolution_affine", "convolution_merging", "convolution_forms"),
     "normalisation": ("normalisation",),
     "linear": ("linear", "linear_forms", "linear_merging"),
     "attention": ("attention", "softmax"),

@@ -318,7 +318,6 @@ class AveragePoolAsConvolution(Rule):
     source = "Ding et al. 2021 (Diverse Branch Block), transform V"
     tried = True
     equality = recombined
-    requires = [Requires("there is a channel, as a convolution demands", lambda c: c >= 1)]
 
     def pattern(x: Image, kernel: Pair, stride: Pair):
         return F.avg_pool2d(x, kernel, stride)
