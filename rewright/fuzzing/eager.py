@@ -65,9 +65,11 @@ def gradients_of(results: Any, inputs: Sequence[Tensor], seed: int) -> list[Tens
     generator = torch.Generator().manual_seed(seed + 7)
     total: Any = 0.0
     for result in leaves(results):
-        if isinstance(result, Tensor) and result.requires_grad:
-            weight = torch.randint(1, 4, result.shape, generator=generator).to(result.dtype)
-            total = total + (result * weight).sum().double()
+        if isinstance(result, Tensor):
+            # Drawn for every result, so that one which is a constant on one side only leaves the others' weights alone.
+            weight = torch.randint(1, 4, result.shape, generator=generator)
+            if result.requires_grad:
+                total = total + (result * weight.to(result.dtype)).sum().double()
     wanted = [x for x in inputs if x.requires_grad]
     if not isinstance(total, Tensor) or not wanted:
         return [None] * len(wanted)

@@ -21,6 +21,7 @@ from operators.arithmetic import Add
 from rewright.cli.main import run as rewright
 from rewright.fuzzing import campaign, models, reporting
 from rewright.fuzzing.comparing import Different, Reference, must_agree
+from rewright.fuzzing.eager import gradients_of
 from rewright.fuzzing.finding import Finding, Outcome, Problem, Subject
 from rewright.fuzzing.judging import failure, judged
 from rewright.fuzzing.models import Setting
@@ -250,3 +251,10 @@ def test_a_planted_fault_is_found(tmp_path: Path) -> None:
     with planted.tree_copy() as tree:
         outcome = planted.tried(next(path for path in PATCHES if path.stem == "capture_interface"), tree, 60, 0)
     assert outcome.found and outcome.seconds < 120
+
+
+def test_a_result_that_needs_no_gradient_leaves_the_others_weights_alone() -> None:
+    x = torch.ones(3, requires_grad=True)
+    (one,) = gradients_of((x * 0, x), [x], seed=0)
+    (other,) = gradients_of((torch.zeros(3), x), [x], seed=0)
+    assert one is not None and other is not None and torch.equal(one, other)
