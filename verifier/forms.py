@@ -18,6 +18,7 @@ from rewrites.rule import Rule
 from verifier.instances import Ground
 from verifier.proof.solver import OutOfTime, Solver, clock
 from verifier.sizes import Assignment, negated_any
+from verifier.verdict import OUT_OF_TIME
 
 
 @dataclass
@@ -56,7 +57,7 @@ def _proved(ground: Ground, goals: Sequence[tuple[Truth, str]], facts: Sequence[
     try:
         open_goals = [(goal, text) for goal, text in goals if goal is not True and not solver.proves(goal)]
     except OutOfTime:
-        return Shapes(False, "Z3 ran out of time on the shapes")
+        return Shapes(False, f"Z3 {OUT_OF_TIME} on the shapes")
     if not open_goals:
         return Shapes()
     import random

@@ -60,7 +60,9 @@ class Store:
             return []  # written by another version in another form: as good as absent, and overwritten by the next verdict
 
     def keep(self, rule: type[Rule], verdict: Verdict, options: Mapping[str, Any]) -> None:
-        """Keep a verdict, in place of an older one under the same options."""
+        """Keep a verdict, in place of an older one under the same options; one that more time might better is not kept."""
+        if verdict.cut_short:
+            return
         row = (
             rule.content(),
             rule.__name__,

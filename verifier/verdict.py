@@ -10,6 +10,9 @@ from typing import Any
 
 from verifier.counterexample import Counterexample
 
+OUT_OF_TIME = "ran out of time"
+"""How a reason says that a proof used up its time."""
+
 
 class Status(str, Enum):
     """How a verification ended."""
@@ -69,6 +72,11 @@ class Verdict:
     versions: Mapping[str, str] = field(default_factory=dict)
     proof: str = ""
     """The proof as text: normal forms and index maps, where there is one."""
+
+    @property
+    def cut_short(self) -> bool:
+        """Time ran out on the proof: more of it, or a machine with less to do, may reach a better verdict."""
+        return OUT_OF_TIME in self.reason
 
     @property
     def holds(self) -> bool:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rewrites import Rule
 from verifier.store import Store, StoreError, default_path
-from verifier.verdict import Status, Verdict
+from verifier.verdict import OUT_OF_TIME, Status, Verdict
 from verifier.verify import verify
 from verifier.versions import versions
 
@@ -191,3 +191,12 @@ def test_where_the_store_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.delenv("REWRIGHT_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert default_path() == tmp_path / "cache" / "rewright" / "certificates.sqlite"
+
+
+def test_a_verdict_that_more_time_might_better_is_not_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path / "certificates.sqlite")
+    verdict = Verdict("Doubled", Status.TESTED, reason=f"Z3 {OUT_OF_TIME} on the shapes", content=Doubled.content())
+    store.keep(Doubled, verdict, {"examples": 20, "seed": 0})
+    assert verdict.cut_short and len(store) == 0
+    store.keep(Doubled, replace(verdict, reason="no proof"), {"examples": 20, "seed": 0})
+    assert len(store) == 1

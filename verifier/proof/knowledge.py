@@ -25,6 +25,7 @@ from operators.expressions import (
     substitute,
 )  # fmt: skip
 from verifier.proof.solver import OutOfTime, Solver, clock
+from verifier.verdict import OUT_OF_TIME
 
 
 @dataclass(frozen=True, eq=True)
@@ -107,7 +108,7 @@ class Knowledge:
     def check_time(self) -> None:
         """Raises: OutOfTime when the proof's time is used up."""
         if clock() > self.deadline:
-            raise OutOfTime("the proof ran out of time")
+            raise OutOfTime(f"the proof {OUT_OF_TIME}")
 
     def fresh(self, stem: str) -> Index:
         """A new index variable."""

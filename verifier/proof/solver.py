@@ -21,6 +21,7 @@ from operators.expressions import (
     negate,
     plain,
 )  # fmt: skip
+from verifier.verdict import OUT_OF_TIME
 
 
 def clock() -> float:
@@ -163,7 +164,7 @@ class Solver:
     def _check(self, statements: Callable[[Translation], list[Any]], linear: bool) -> tuple[bool, bool]:
         left = int((self.deadline - clock()) * 1000)
         if left <= 0:
-            raise OutOfTime("the proof ran out of time")
+            raise OutOfTime(f"the proof {OUT_OF_TIME}")
         translation, facts = self._translated(linear)
         asked = statements(translation)
         solver = translation.z3.Solver()
