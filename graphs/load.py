@@ -50,8 +50,9 @@ class Loaded:
 
 
 def load_model(name: str) -> Loaded:
-    """The module that a MODEL argument names. A factory is the user's code and runs as the user.
+    """The module that a MODEL argument names. A factory is the user's code and runs as the user, under torch's seed 0.
 
+    The seed makes random weights the same whenever the model is loaded, so that what was optimised can be compared with it.
     Raises: LoadError, one sentence that says what is wrong and where.
     """
     if name.endswith(".pt2"):
@@ -61,13 +62,15 @@ def load_model(name: str) -> Loaded:
     place, colon, factory = name.rpartition(":")
     if not colon or not place or not factory:
         raise LoadError(f"MODEL must be {FORMS}, got {name!r}")
-    module = _file(place) if place.endswith(".py") else _package(place)
-    found: Any = module
-    for part in factory.split("."):
-        found = getattr(found, part, None)
-    if found is None:
-        raise LoadError(f"{place}: has no {factory}; it has {_names(module)}")
-    return _made(name, found)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        module = _file(place) if place.endswith(".py") else _package(place)
+        found: Any = module
+        for part in factory.split("."):
+            found = getattr(found, part, None)
+        if found is None:
+            raise LoadError(f"{place}: has no {factory}; it has {_names(module)}")
+        return _made(name, found)
 
 
 def _made(name: str, factory: Any) -> Loaded:

@@ -112,3 +112,11 @@ def test_every_mistake_is_one_sentence(argument: str, file: str) -> None:
     with pytest.raises(LoadError, match=MISTAKES[argument]) as refusal:
         load_model(argument.format(folder=folder))
     assert "\n" not in str(refusal.value)
+
+
+def test_random_weights_are_the_same_whenever_a_model_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "drawn.py").write_text("import torch\ndef pair():\n    return torch.nn.Linear(3, 2), (torch.zeros(1, 3),)\n")
+    state = torch.random.get_rng_state()
+    one, other = (load_model(f"{tmp_path / 'drawn.py'}:pair").module.state_dict() for _ in range(2))
+    assert one and all(torch.equal(one[name], other[name]) for name in one)
+    assert torch.equal(torch.random.get_rng_state(), state), "the caller's random numbers are left alone"
