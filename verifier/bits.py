@@ -18,6 +18,7 @@ from operators.operator import Operator, kind_of
 from operators.sources import Constant, Input, Scalar
 from rewrites.cases import TracedCase
 from rewrites.rule import Change, Equality
+from verifier.wrapped_integers import NotTranslated, on_whole_numbers
 
 FLOAT_FORMATS = {"float16": (5, 11), "bfloat16": (8, 8), "float32": (8, 24), "float64": (11, 53)}
 INTEGER_FORMATS = {"int8": (8, True), "int16": (16, True), "int32": (32, True), "int64": (64, True), "uint8": (8, False)}
@@ -466,8 +467,25 @@ def _unsatisfiable(asked: list[Any], with_functions: bool, milliseconds: int) ->
             answer = result == z3.unsat
             if result != z3.unknown:
                 break
+        else:
+            answer = not with_functions and _no_whole_numbers(asked, milliseconds)
         _ANSWERED[question] = answer
     return _ANSWERED[question]
+
+
+def _no_whole_numbers(asked: list[Any], milliseconds: int) -> bool:
+    """No machine integers satisfy the statements, by Z3's integers."""
+    import z3
+
+    try:
+        statements = on_whole_numbers(asked)
+    except NotTranslated:
+        return False
+    solver = z3.Solver()
+    solver.set("rlimit", milliseconds * _STEPS_PER_MILLISECOND)
+    solver.set("timeout", milliseconds * 10)
+    solver.add(*statements)
+    return bool(solver.check() == z3.unsat)
 
 
 def _conditions(traced: TracedCase, algebra: BitAlgebra) -> list[Any]:
