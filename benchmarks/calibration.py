@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,7 @@ def main() -> None:
     parser.add_argument("--batches", default="1,8")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3.0, help="for each model's total")
-    parser.add_argument("--state", type=Path, default=Path("/tmp/rewright-calibration.json"))
+    parser.add_argument("--state", type=Path, default=Path(tempfile.gettempdir()) / "rewright-calibration.json")
     parser.add_argument("--store", type=Path, help="the file of measured kernels, instead of the cache's")
     parser.add_argument("--fit", action="store_true", help="print the fitted device")
     parser.add_argument("--write", action="store_true", help="write benchmarks/results/calibration.md")
