@@ -18,7 +18,7 @@ from operators.operator import Operator, kind_of
 from operators.sources import Constant, Input, Scalar
 from rewrites.cases import TracedCase
 from rewrites.rule import Change, Equality
-from verifier.wrapped_integers import NotTranslated, on_whole_numbers
+from verifier.questions import unsatisfiable
 
 FLOAT_FORMATS = {"float16": (5, 11), "bfloat16": (8, 8), "float32": (8, 24), "float64": (11, 53)}
 INTEGER_FORMATS = {"int8": (8, True), "int16": (16, True), "int32": (32, True), "int64": (64, True), "uint8": (8, False)}
@@ -123,7 +123,7 @@ class BitAlgebra:
                 if (
                     in_time
                     and self._agree_on_samples(known.term, word.term)
-                    and _unsatisfiable([known.term != word.term], bool(self.functions), milliseconds)
+                    and unsatisfiable([known.term != word.term], bool(self.functions), milliseconds)
                 ):
                     return known
         self.seen.append(word)
@@ -419,7 +419,7 @@ def prove_bits(traced: TracedCase, equality: Equality, dtype: str, milliseconds:
         if z3.is_true(z3.simplify(goal)):
             continue
         asked = [*from_pattern, *_conditions(traced, algebra), z3.Not(z3.And(goal, *algebra.partial[len(from_pattern) : required]))]
-        if not _unsatisfiable(asked, bool(algebra.functions), milliseconds):
+        if not unsatisfiable(asked, bool(algebra.functions), milliseconds):
             return False
     return True
 
@@ -440,52 +440,6 @@ def _applies_functions(term: Any) -> bool:
 
     own = z3.is_app(term) and term.num_args() > 0 and term.decl().kind() == z3.Z3_OP_UNINTERPRETED
     return own or any(map(_applies_functions, term.children()))
-
-
-_ANSWERED: dict[str, bool] = {}
-"""Questions by their text: the cases of one rule often ask the same."""
-
-
-_STEPS_PER_MILLISECOND = 3000
-"""Z3's steps on an idle machine: limits are counted in them, so that a busy machine gives the same answers."""
-
-
-def _unsatisfiable(asked: list[Any], with_functions: bool, milliseconds: int) -> bool:
-    """No elements satisfy the statements; several of Z3's ways are tried."""
-    import z3
-
-    question = "\n".join(statement.sexpr() for statement in asked)
-    if question not in _ANSWERED:
-        blasting = z3.Then("simplify", "fpa2bv", "simplify", "solve-eqs", "bit-blast", "sat")
-        solvers = [z3.Solver()] if with_functions else [blasting.solver(), z3.SolverFor("QF_FP")]
-        answer = False
-        for solver in solvers:
-            solver.set("rlimit", milliseconds * _STEPS_PER_MILLISECOND)
-            solver.set("timeout", milliseconds * 10)
-            solver.add(*asked)
-            result = solver.check()
-            answer = result == z3.unsat
-            if result != z3.unknown:
-                break
-        else:
-            answer = not with_functions and _no_whole_numbers(asked, milliseconds)
-        _ANSWERED[question] = answer
-    return _ANSWERED[question]
-
-
-def _no_whole_numbers(asked: list[Any], milliseconds: int) -> bool:
-    """No machine integers satisfy the statements, by Z3's integers."""
-    import z3
-
-    try:
-        statements = on_whole_numbers(asked)
-    except NotTranslated:
-        return False
-    solver = z3.Solver()
-    solver.set("rlimit", milliseconds * _STEPS_PER_MILLISECOND)
-    solver.set("timeout", milliseconds * 10)
-    solver.add(*statements)
-    return bool(solver.check() == z3.unsat)
 
 
 def _conditions(traced: TracedCase, algebra: BitAlgebra) -> list[Any]:

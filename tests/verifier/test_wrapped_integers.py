@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import z3
 
-from verifier.bits import _unsatisfiable
+from verifier.questions import unsatisfiable
 from verifier.wrapped_integers import NotTranslated, on_whole_numbers
 
 WIDTH = 4
@@ -57,5 +57,5 @@ def test_what_is_for_bit_vectors_alone_is_refused() -> None:
 
 def test_a_sum_that_wraps_is_no_larger() -> None:
     x, y = z3.BitVecs("x y", 64)
-    assert not _unsatisfiable([y > 0, z3.Not(x + y > x)], False, 200)
-    assert _unsatisfiable([y > 0, x < 0, z3.Not(x + y > x)], False, 200)
+    assert not unsatisfiable([y > 0, z3.Not(x + y > x)], False, 200)
+    assert unsatisfiable([y > 0, x < 0, z3.Not(x + y > x)], False, 200)
