@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,21 +87,3 @@ def _judged(name: str, text: str, examples: int, seed: int) -> Judgement:
         except RuleDefinitionError as error:
             return Judgement(False, "not a rule", str(error))
     return Judgement(verdict.status is Status.PROVED, verdict.status.value, verdict.reason, time.process_time() - begun)
-
-
-@contextmanager
-def processes(jobs: int) -> Iterator[Executor | None]:
-    """An executor of so many processes; None for one."""
-    if jobs == 1:
-        yield None
-        return
-    import multiprocessing
-
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_one_thread) as pool:
-        yield pool
-
-
-def _one_thread() -> None:
-    import torch
-
-    torch.set_num_threads(1)
