@@ -135,9 +135,13 @@ class Graph:
         """Who reads the node: (user, output read, operand position), in node order."""
         return sorted((user, output, position) for user, keys in self.network._adj[node].items() for output, position in keys)
 
+    def is_read(self, node: int) -> bool:
+        """Some node reads this one. (networkx's views of degrees and edges would tie the network into a cycle of references.)"""
+        return bool(self.network._adj[node])
+
     def use_count(self, value: Value) -> int:
         """How often the value is read, graph outputs included."""
-        reads = sum(1 for _, _, (output, _) in self.network.out_edges(value.node, keys=True) if output == value.output)
+        reads = sum(1 for keys in self.network._adj[value.node].values() for output, _ in keys if output == value.output)
         return reads + self.outputs.count(value)
 
     def replace_uses(self, old: Value, new: Value) -> None:
@@ -153,7 +157,7 @@ class Graph:
 
         Raises: GraphError when something still reads it.
         """
-        if self.network.out_degree(node) or any(value.node == node for value in self.outputs):
+        if self.is_read(node) or any(value.node == node for value in self.outputs):
             raise GraphError(f"node {node} ({self.operator(node)}) is still read")
         if node in self.inputs:
             raise GraphError(f"node {node} ({self.operator(node)}) is an input of the graph")

@@ -171,7 +171,13 @@ class _Tracing(TorchFunctionMode):
 
 
 def _plain(arguments: Any) -> Any:
-    return pytree.tree_map(plain, arguments)
+    """What `pytree.tree_map(plain, arguments)` gives, several times as fast for plain containers."""
+    kind = type(arguments)
+    if kind is tuple or kind is list:
+        return kind([_plain(part) for part in arguments])
+    if kind is dict:
+        return {name: _plain(part) for name, part in arguments.items()}
+    return pytree.tree_map(plain, arguments) if isinstance(arguments, (tuple, list, dict)) else plain(arguments)
 
 
 def add_application(graph: Graph, operator: Operator, operands: Sequence[Any]) -> Any:

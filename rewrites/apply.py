@@ -213,7 +213,7 @@ def _remove_dead(match: Match, graph: Graph, journal: _Journal, added: list[int]
     impure = 0
     while pending:
         node = pending.pop()
-        if node not in graph.network or node in returned or graph.network.out_degree(node):
+        if node not in graph.network or node in returned or graph.is_read(node):
             continue
         operator = graph.operator(node)
         if isinstance(operator, Input):

@@ -71,6 +71,7 @@ class Explorer:
         self.candidates = 0
         self.complete = False
         self._seen: set[int] = set()
+        self._with_children: list[State] = []
         self._changes: dict[Hashable, float] = {}
         self.prices = Prices(roofline)
         self.keys = Keys()
@@ -168,6 +169,7 @@ class Explorer:
                 children.append(State(state, move, value, state.rank + 1))
         take_turns(children)
         state.children = children
+        self._with_children.append(state)
         return children
 
     def _worthwhile(self, state: State) -> list[Move]:
@@ -214,6 +216,12 @@ class Explorer:
     def open_again(self, state: State) -> bool:
         """Build a state although it may be one seen before; False when it cannot be built."""
         return self._open(state, again=True)
+
+    def forget(self) -> None:
+        """Let go of the graphs, of which there are many: parents and children hold one another, which Python would notice late."""
+        for state in self._with_children:
+            state.children = None
+        self._with_children.clear()
 
     def explore_near(self, state: State, omitted: type[Rule], most: int, limits: Limits) -> None:
         """Expand what follows a state at the places where the omitted rule would apply, at most so many graphs."""
@@ -319,5 +327,5 @@ def _local_form(match: Match, graph: Graph, free: Collection[int]) -> Hashable:
         return graph.type(value), numbers.setdefault(value, len(numbers)), type(nodes[value.node]["operator"]).__name__, users
 
     bound = tuple((name, seen(value)) for name, value in match.bindings.items())
-    outputs = tuple(graph.network.out_degree(value.node) for value in match.outputs)
+    outputs = tuple(sum(map(len, graph.network._adj[value.node].values())) for value in match.outputs)
     return match.rule, match.case, tuple(match.dims.items()), match.dtypes, bound, outputs, len(match.kept)

@@ -26,7 +26,7 @@ from search.interruption import Interruption
 from search.objective import Objective
 from search.recipes import Recipe, replay
 from search.result import SearchResult, Step
-from search.solving import Problem, Setting, solve
+from search.solving import Problem, Setting, rare_collections, solve
 from search.store import Solutions, keeps
 from search.windows import Window, boundaries, cut_out, local_order, put_back
 from search.workers import Workers
@@ -80,9 +80,10 @@ def search(
     UnknownObjectiveError.
     """
     waited = Waited()
-    admitted, refused = admit(rules, certified, waited)
+    with rare_collections():
+        admitted, refused = admit(rules, certified, waited)
     roofline = pricing or pricing_of(device, kernels, objective, sizes)
-    with Interruption() as interruption:
+    with Interruption() as interruption, rare_collections():
         run = _Run(graph.copy(), admitted, roofline, Objective.of(objective), seconds, expansions, interruption, progress, waited)
         if store is not None and keeps(roofline):
             run.store = Solutions(run.setting, None if store is True else store)

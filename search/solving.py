@@ -70,20 +70,21 @@ def solve(
     needs_memory = setting.objective.needs_memory
     explorer = Explorer(problem.graph, rules, setting.roofline, setting.value, needs_memory, on_step, favoured)
     limits = Limits(setting.expansions, max(20, setting.expansions // 4), out_of_time)
-    with _rare_collections():
+    with rare_collections():
         explorer.run(limits)
         best = revise(explorer, limits, min(24, setting.expansions))
     complete = not out_of_time()
     moves = written(best.path, problem.order, {rule: number for number, rule in enumerate(setting.rules)})
+    explorer.forget()
     moves = without_idle_moves(moves, problem.graph, problem.order, setting.rules, setting.roofline, setting.value, needs_memory)
     return Recipe(moves, explorer.root.value, explorer.expanded, explorer.candidates, complete)
 
 
 @contextmanager
-def _rare_collections() -> Iterator[None]:
+def rare_collections() -> Iterator[None]:
     """Python looks for cyclic garbage less often: a search makes hundreds of thousands of objects that live as long as it does."""
     before = gc.get_threshold()
-    gc.set_threshold(200_000, 20, 20)
+    gc.set_threshold(1_000_000, 20, 20)
     try:
         yield
     finally:
