@@ -345,3 +345,33 @@ class MeanByTheOtherSize(WrongLaw):
 
     def replacement(x):
         return x.sum(0) / x.shape[1]
+
+
+class LargestRowSumIsLargestColumnSum(WrongLaw):
+    """The largest sum of a row is the largest sum of a column."""
+
+    def pattern(x: Float[Tensor, "n n"]):
+        return x.sum(0).amax(0)
+
+    def replacement(x):
+        return x.sum(1).amax(0)
+
+
+class PositionOfLargestRowSum(WrongLaw):
+    """The row of the largest sum is the column of the largest sum."""
+
+    def pattern(x: Float[Tensor, "n n"]):
+        return x.sum(0).argmax(0)
+
+    def replacement(x):
+        return x.sum(1).argmax(0)
+
+
+class ProductOfRowSums(WrongLaw):
+    """The product of the sums of rows is the product of the sums of columns."""
+
+    def pattern(x: Float[Tensor, "n n"]):
+        return x.sum(0).prod(0)
+
+    def replacement(x):
+        return x.sum(1).prod(0)

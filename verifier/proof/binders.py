@@ -11,7 +11,7 @@ class Binder(Factor):
     """A named reduction of a value over one index: `product`, or the `position` of an extreme."""
 
     def __init__(self, name: str, index: Index, extent: Dim, value: Value) -> None:
-        stem = "s" * (value.height + 1)
+        stem = "s" * (value.height + 2)  # one more than the sums in the value have
         named = Index(f"{stem}₁")
         fresh = current().fresh("k")
         inner = value.relabelled({index: Expression.of(fresh)}).relabelled({fresh: Expression.of(named)})
@@ -19,7 +19,7 @@ class Binder(Factor):
         self.key = f"{name}({named} < {extent}: {self.value.key})"
         size = extent.symbols if isinstance(extent, Expression) else set()
         self.free = frozenset((self.value.free - {named}) | size)
-        self.height = 1 + self.value.height
+        self.height = 2 + self.value.height
 
     def parts(self) -> tuple[Value, ...]:
         return (self.value,)

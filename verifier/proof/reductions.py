@@ -76,7 +76,7 @@ class Alternative:
         names = {str(index) for index in self.bound}
         texts = [self.value.canonical().key, *sorted(map(str, self.guards), key=lambda t: mask(t, names))]
         order = dict.fromkeys(name for text in texts for name in INDEX_NAME.findall(text) if name in names)
-        stem = "s" * (self.value.height + 1)
+        stem = "s" * (self.value.height + 2)  # one more than the sums in the value have
         fresh = self.apart()
         positions = dict(zip(map(str, self.bound), fresh.bound, strict=True))
         wanted = {positions[name]: Index(f"{stem}{str(i + 1).translate(SUBSCRIPTS)}") for i, name in enumerate(order)}
@@ -92,7 +92,7 @@ class Largest(Factor):
         self.alternatives = tuple(unique[key] for key in sorted(unique))
         self.key = f"max{{{'; '.join(a.key for a in self.alternatives)}}}"
         self.free = frozenset(s for a in self.alternatives for s in a.free)
-        self.height = 1 + max((a.value.height for a in self.alternatives), default=0)
+        self.height = 2 + max((a.value.height for a in self.alternatives), default=0)
 
     def parts(self) -> tuple[Value, ...]:
         return tuple(a.value for a in self.alternatives)
