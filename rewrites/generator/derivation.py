@@ -35,7 +35,10 @@ def shapes_of(operation: str, operands: tuple[Shapes, ...]) -> Shapes:
     return result_shapes(OPERATIONS[operation], known, WORLDS)
 
 
-_COMMUTATIVE = frozenset(name for name, operation in OPERATIONS.items() if operation.commutative)
+def _commutes(name: str) -> bool:
+    """Whether the operation of this name (not an input's) has two operands that may be exchanged."""
+    operation = OPERATIONS.get(name)
+    return operation is not None and operation.commutative
 
 
 class EGraph:
@@ -66,7 +69,7 @@ class EGraph:
         """The node over representatives, commutative operands in order."""
         find = self.find
         children = tuple([find(child) for child in node[1]])
-        if node[0] in _COMMUTATIVE and children[0] > children[1]:
+        if len(children) == 2 and _commutes(node[0]) and children[0] > children[1]:
             children = children[::-1]
         return node[0], children
 
@@ -163,7 +166,7 @@ class EGraph:
             yield from self._match_children(pattern, children, known)
 
     def _match_children(self, pattern: Term, children: tuple[int, ...], known: Substitution) -> Iterator[Substitution]:
-        swaps = pattern.operation in _COMMUTATIVE and children[0] != children[1]
+        swaps = _commutes(pattern.operation) and children[0] != children[1]
         for order in [children, children[::-1]] if swaps else [children]:
             yield from self._match_all(pattern.children, order, known)
 

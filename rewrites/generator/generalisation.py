@@ -155,7 +155,7 @@ def openness_of(candidate: Candidate) -> Openness:
     common = {name: min(values) for name, values in found.items() if len(values) == 1 or name == "padding"}
     attributes = tuple((name, value) for name, value in common.items() if name in bound)
     operations = [OPERATIONS[part.operation] for part in parts]
-    matrices = all(operation.family in _BATCHED and 4 not in operation.ranks for operation in operations)
+    matrices = all((o.family in _BATCHED or o.declared) and 4 not in o.ranks and 1 not in o.ranks for o in operations)
     return Openness(attributes, (), matrices and any(name[0] == "m" for name in candidate.inputs))
 
 

@@ -37,6 +37,8 @@ class Operation:
     """The position of an operand that may not be made of weights alone."""
     constant: bool = False
     """Its value depends on the operand's shape alone; applied to inputs only, which have every shape that matters."""
+    declared: bool = False
+    """Made from what operators/ declares (see `declared`), not written here."""
     inputs: str = ""
     """For each operand a dot, or the sort of input that it must be; a capital where it may also be computed."""
 
@@ -127,7 +129,7 @@ _OPERATIONS = (
 )  # fmt: skip
 
 OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _OPERATIONS}
-"""Every operation by name."""
+"""Every operation by name; those that are declared in operators/ join when they are chosen."""
 
 DEFAULT = ("matmul", "conv", "add", "mul", "scale", "relu", "transpose", "concat", "split", "average", "max", "identity", "ones", "zeros",
            "centre", "mean")  # fmt: skip
@@ -135,16 +137,23 @@ DEFAULT = ("matmul", "conv", "add", "mul", "scale", "relu", "transpose", "concat
 
 
 def chosen(families: Iterable[str]) -> list[Operation]:
-    """The operations of the named families.
+    """The operations of the named families, and the forms of the named operators of operators/ (`Softmax`, `softmax`).
 
-    Raises: ValueError naming a family that there is not, and those there are.
+    Raises: ValueError naming what there is not, or what cannot take part and why.
     """
     known = sorted({operation.family for operation in _OPERATIONS})
     wanted = list(families)
-    for family in wanted:
+    found = [operation for operation in _OPERATIONS if operation.family in wanted]
+    for family in dict.fromkeys(wanted):
         if family not in known:
-            raise ValueError(f"operators: must be among {', '.join(known)}, got {family}")
-    return [operation for operation in _OPERATIONS if operation.family in wanted]
+            from rewrites.generator.declared import declared
+
+            forms = declared(family)
+            if not forms:
+                raise ValueError(f"operators: must be among {', '.join(known)}, or an operator of docs/operators.md, got {family}")
+            OPERATIONS.update((form.name, form) for form in forms)
+            found += forms
+    return found
 
 
 @dataclass(frozen=True)
@@ -164,10 +173,14 @@ _SORTS = (
     Source("g", lambda world: (world.channels, world.channels // 2, 3, 3), weight=True),
     Source("d", lambda world: (world.channels, 1, 3, 3), weight=True),
     *(Source(sort, lambda world: (world.channels,), weight=True) for sort in "serbz"),
+    Source("u", lambda world: (world.matrix,), weight=True),
+    Source("q", lambda world: (world.samples, world.channels, world.width)),
+    Source("k", lambda world: (world.channels, world.channels, 3), weight=True),
 )
 SORTS: dict[str, Source] = {sort.name: sort for sort in _SORTS}
 """Every sort of input: matrices `m`, images `x`, kernels `w` (3x3), `v` (1x1), `g` (two groups), `d` (one channel each), channel
-vectors `s` (factors), `e` (means), `r` (variances), `b` and `z` (shifts)."""
+vectors `s` (factors), `e` (means), `r` (variances), `b` and `z` (shifts), vectors `u` as long as a matrix is wide,
+sequences `q`, and their kernels `k`."""
 
 
 def sources(activations: int = 4, weights: int = 2, sorts: Iterable[str] = "mxwvg") -> list[Source]:
@@ -193,4 +206,10 @@ def sorts_for(operations: Sequence[Operation]) -> str:
         found += "d"
     if names & {"norm", "scalerows", "addchannel", "batchnorm"}:
         found += "s"
-    return found + ("erz" if "batchnorm" in names else "") + ("b" if names & {"biased_3", "biased_1"} else "")
+    vectors = [operation for operation in operations if operation.declared and 1 in operation.ranks]
+    if any(not {3, 4} & set(operation.ranks) for operation in vectors):
+        found += "u"
+    if 3 in ranks:
+        found += "q" + "k" * any(operation.ranks.count(3) > 1 for operation in operations)
+    biased = names & {"biased_3", "biased_1"} or any({3, 4} & set(operation.ranks) for operation in vectors)
+    return found + ("erz" if "batchnorm" in names else "") + ("b" if biased else "")
