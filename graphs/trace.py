@@ -203,11 +203,16 @@ def as_value(graph: Graph, operand: Any) -> Value | None:
         return operand
     if isinstance(operand, torch.Tensor):
         known = next((name for name, tensor in graph.constants.items() if tensor is operand), None)
-        fresh = (f"constant_{number}" for number in itertools.count(len(graph.constants)))
-        return graph.constant(known or next(name for name in fresh if name not in graph.constants), operand)
+        return graph.constant(known or fresh_name(graph), operand)
     if isinstance(operand, (bool, int, float, Expression)):
         return graph.add(Scalar(plain(operand)))
     raise TraceError(f"operand of type {type(operand).__name__} cannot be traced")
+
+
+def fresh_name(graph: Graph) -> str:
+    """A name that no constant of the graph has."""
+    names = (f"constant_{number}" for number in itertools.count(len(graph.constants)))
+    return next(name for name in names if name not in graph.constants)
 
 
 def index_tensor(x: Any, index: Any) -> Any:

@@ -1,7 +1,8 @@
 """A replacement traced once: what it adds to a graph, for every match whose operands are of the same types and as much alike.
 
 Tracing a replacement sees nothing of a graph but the types of the tensors it is given and the other arguments; so what it adds is the
-same wherever these are, and which of the tensors are one.
+same wherever these are, and which of the tensors are one. Tensors that it makes itself (a unit matrix) are made once, and enter each
+graph as a constant of their own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from graphs.graph import Graph, Value
+from graphs.trace import fresh_name
 from operators.operator import Operator, TensorType
 from operators.sources import Constant, Input
 from rewrites.match import Absent, Match
@@ -24,9 +26,12 @@ class Reference(NamedTuple):
 
 
 class _Application(NamedTuple):
+    """An operator on operands; for a constant, the tensor that it is."""
+
     operator: Operator
     operands: tuple[Reference | None, ...]
     types: tuple[TensorType, ...]
+    tensor: Any = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,10 @@ class Template:
             bound: Value = match.bindings[reference.source]
             return bound
 
-        for operator, operands, types in self.nodes:
+        for operator, operands, types, tensor in self.nodes:
+            if tensor is not None:
+                added.append(graph.constant(fresh_name(graph), tensor).node)
+                continue
             values = [None if reference is None else value(reference) for reference in operands]
             added.append(graph.add(operator, *values, types=types).node)
         return [value(reference) for reference in self.outputs]
@@ -67,15 +75,20 @@ def question(match: Match, graph: Graph) -> Hashable:
 
 
 def template_of(match: Match, graph: Graph, start: int, values: Sequence[Value]) -> Template | None:
-    """What a traced replacement added from node `start` on; None when it holds tensors of its own."""
+    """What a traced replacement added from node `start` on; None when it reads other nodes of the graph than those it was given."""
     names = {bound: name for name, bound in match.bindings.items() if isinstance(bound, Value)}
     added = {node: position for position, node in enumerate(range(start, graph._next))}
     nodes = []
     for node in added:
-        if isinstance(graph.operator(node), (Constant, Input)):
+        operator, operands = graph.operator(node), graph.operands(node)
+        strange = any(value is not None and value.node not in added and value not in names for value in operands)
+        if strange or isinstance(operator, Input):
             return None
-        operands = tuple(None if v is None else _reference(v, names, added) for v in graph.operands(node))
-        nodes.append(_Application(graph.operator(node), operands, graph.types(node)))
+        references = tuple(None if value is None else _reference(value, names, added) for value in operands)
+        tensor = graph.constants[operator.name] if isinstance(operator, Constant) else None
+        nodes.append(_Application(operator, references, graph.types(node), tensor))
+    if any(value.node not in added and value not in names for value in values):
+        return None
     return Template(tuple(nodes), tuple(_reference(value, names, added) for value in values))
 
 
