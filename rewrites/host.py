@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any, TypeAlias
 
 from graphs.evaluate import apply_operator
@@ -19,11 +19,13 @@ class Host:
     """A graph that does not change while it is read; make a new one after every change.
 
     marks: see `rewrites.memory`; graphs in which a node number always stands for one operator and its types may share them
+    free: the nodes computed from constants alone where the caller knows them (symbolic sizes may count): no other node is constant
     contents_read: how often the contents of a constant decided something
     """
 
-    def __init__(self, graph: Graph, marks: dict[int, Mark] | None = None) -> None:
+    def __init__(self, graph: Graph, marks: dict[int, Mark] | None = None, free: Collection[int] | None = None) -> None:
         self.graph = graph
+        self._free = free
         self.contents_read = 0
         self._marks = {} if marks is None else marks
         self._forms: dict[tuple[int, int], tuple[Hashable, tuple[int, ...]]] = {}
@@ -121,6 +123,8 @@ class Host:
         answer = known.get(value.node)
         if answer is not None:
             return answer
+        if self._free is not None and value.node not in self._free:
+            return False
         pending = [value.node]
         while pending:
             node = pending[-1]
@@ -193,15 +197,26 @@ class Host:
         ancestors, place = self._lineage()
         return bool(ancestors[node] >> place[on] & 1)
 
+    def apart(self, left: int, right: int) -> bool:
+        """Neither node is computed from the other (else replacing both would make a cycle)."""
+        return not self.depends(left, right) and not self.depends(right, left)
+
     def _lineage(self) -> tuple[dict[int, int], dict[int, int]]:
         """For each node the nodes it is computed from, itself included, as a set of bits; and each node's place in order, its bit."""
         if self._ancestors is None:
             self._ancestors, self._place = {}, {}
-            for position, node in enumerate(self.graph.topological_order()):
+            network = self.graph.network
+            waiting = {node: len(producers) for node, producers in network._pred.items()}
+            order = [node for node, count in waiting.items() if not count]
+            for position, node in enumerate(order):
                 bits = 1 << position
-                for producer in self.graph.network.predecessors(node):
+                for producer in network._pred[node]:
                     bits |= self._ancestors[producer]
                 self._ancestors[node], self._place[node] = bits, position
+                for user in network._adj[node]:
+                    waiting[user] -= 1
+                    if not waiting[user]:
+                        order.append(user)
         return self._ancestors, self._place
 
 

@@ -15,7 +15,7 @@ from rewrites.conditions import failed_condition
 from rewrites.host import Host
 from rewrites.memory import Memory
 from rewrites.overlay import NearMiss, Overlay, State, known_part
-from rewrites.patterns import Pattern, exact, sketches, tensors
+from rewrites.patterns import Partner, Pattern, exact, sketches, tensors
 from rewrites.rule import Rule, remembered
 from rewrites.signature import IntegerVariable, Star
 from rewrites.unification import Unknown
@@ -145,7 +145,18 @@ def _meets_demands(pattern: Pattern, host: Host, anchor: int, node: int) -> bool
             standing = (operands[position] for position in positions if position < len(operands))
             if not any(value is not None and type(host.operator(value.node)) is kind for value in standing):
                 return False
-    return True
+    partner = pattern.partner(anchor) if len(pattern.roots) > 1 else None
+    return partner is None or _has_partner(partner, host, node)
+
+
+def _has_partner(partner: Partner, host: Host, node: int) -> bool:
+    """Something stands beside the node that a further root of the pattern may be found from."""
+    if not partner.positions:
+        return any(other != node and host.apart(node, other) for other in host.of_class(partner.kind))
+    operands = host.operands(node)
+    read = [value for value in (operands[position] for position in partner.positions if position < len(operands)) if value is not None]
+    readers = {user for value in read for user in host.graph.network._adj[value.node]}
+    return any(type(host.operator(user)) is partner.kind and not (partner.another and user == node) for user in readers)
 
 
 _KNOWN: Memory[tuple[Match, ...]] = Memory()

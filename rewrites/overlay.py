@@ -116,9 +116,8 @@ class Overlay:
         return [value for value in (Value(node, root.output) for node in sorted(found)) if value not in taken]
 
     def _is_apart(self, state: State, node: int) -> bool:
-        """Neither the node nor a root found before is computed from the other (else replacing both would make a cycle)."""
-        others = [value.node for value in state.outputs.values()]
-        return not any(self.host.depends(node, other) or self.host.depends(other, node) for other in others)
+        """Neither the node nor a root found before is computed from the other."""
+        return all(self.host.apart(node, value.node) for value in state.outputs.values())
 
     def _image(self, state: State, value: Value) -> Any:
         name = self.pattern.variables.get(value.node)

@@ -49,6 +49,17 @@ class Link:
     readers: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Partner:
+    """What a further root needs beside the first one, at a glance: an operator of this class that reads the first one's operand at one
+    of these positions (the first one itself does not count where it is `another`), or without positions, one that stands apart.
+    """
+
+    kind: type[Operator]
+    positions: tuple[int, ...]
+    another: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Pattern:
     """The left side of one traced case."""
@@ -77,6 +88,10 @@ class Pattern:
     def plan(self, anchor: int) -> list[tuple[int, Link | None]]:
         """The other roots in an order in which each is found from what is matched before it, where there is a way."""
         return _plans(self, anchor)
+
+    def partner(self, anchor: int) -> Partner | None:
+        """What must stand beside the root, where that is seen without laying the pattern over the graph."""
+        return _partner(self, anchor)
 
 
 def _below(pattern: Pattern, root: int) -> set[Value]:
@@ -131,6 +146,25 @@ def _plans(pattern: Pattern, anchor: int) -> list[tuple[int, Link | None]]:
         left.remove(choice[0])
         known |= _below(pattern, pattern.roots[choice[0]].node) | {pattern.roots[choice[0]]}
     return plan
+
+
+@remembered
+def _partner(pattern: Pattern, anchor: int) -> Partner | None:
+    root = pattern.roots[anchor]
+    node = pattern.nodes.get(root.node)
+    if len(pattern.roots) == 1 or node is None:
+        return None
+    position, link = _plans(pattern, anchor)[0]
+    other = pattern.roots[position]
+    if link is None:
+        return None if pattern.heights[position] else Partner(pattern.nodes[other.node].kind, (), True)
+    reads = [operand for number in {root.node, *(value.node for value in _below(pattern, root.node))} if number in pattern.nodes
+             for operand in pattern.nodes[number].operands]  # fmt: skip
+    if not link.readers or link.start not in node.operands or reads.count(link.start) != 1:
+        return None
+    place = node.operands.index(link.start)
+    positions = (0, 1) if node.commutes and place < 2 else (place,)
+    return Partner(pattern.nodes[link.readers[0]].kind, positions, link.readers == (other.node,) and other.output == root.output)
 
 
 def _compile(rule: type[Rule], case: Case, dtypes: tuple[tuple[str, str], ...], graph: Graph, replacement: Graph | None) -> Pattern:

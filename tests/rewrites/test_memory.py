@@ -19,11 +19,12 @@ from rewrites.host import Host
 from rewrites.index import Index
 from rewrites.library import library
 from rewrites.library.concatenation import ConcatenationFlattens
-from rewrites.match import Match, _matches_at
+from rewrites.match import Match, _matches_at, matches_from
 from rewrites.memory import Marks, Memory
 from rewrites.patterns import sketches
 from rewrites.reverse import reverse
 from rewrites.template import question
+from tests.rewrites.instances import samples
 
 NAMES = {"ReluOfRelu", "FactorMatMulLeft", "FactorMatMulRight", "MatMulAssociates", "MergeParallelMatMuls", "AdditionAssociates"}
 
@@ -76,6 +77,73 @@ def test_an_index_gives_what_the_rules_give_one_by_one() -> None:
     assert together
     assert [number for number, _ in together] == [number for number, _ in one_by_one]
     assert {match.key for _, match in together} == {match.key for _, match in one_by_one}
+
+
+SEVERAL_ROOTS = [rule for rule in library() if any(len(sketch.roots) > 1 for sketch in sketches(rule))]
+
+
+@pytest.mark.parametrize("rule", SEVERAL_ROOTS, ids=lambda rule: rule.__name__)
+def test_the_quick_look_leaves_out_nothing_that_matches(rule: type[Rule]) -> None:
+    graph = next(samples(rule, 1)).graph()
+    found = 0
+    for sketch in sketches(rule):
+        host = Host(graph)
+        for anchor, root in enumerate(sketch.roots):
+            for node in host.of_class(sketch.nodes[root.node].kind):
+                all_of_them = [match.key for match in _matches_at(rule, sketch, host, anchor, node, [])]
+                assert [match.key for match in matches_from(rule, sketch, Host(graph), anchor, node)] == all_of_them
+                found += len(all_of_them)
+    assert found
+
+
+def test_a_second_product_is_looked_for_only_beside_a_reader_of_the_same_operand(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = next(rule for rule in library() if rule.__name__ == "MergeParallelMatMuls")
+    tried: list[int] = []
+
+    def noted(rule: type[Rule], sketch: Any, host: Host, anchor: int, node: int, near: list[Any]) -> Any:
+        tried.append(node)
+        return _matches_at(rule, sketch, host, anchor, node, near)
+
+    monkeypatch.setattr("rewrites.match._matches_at", noted)
+    graph = Graph()
+    x = graph.input("x", TensorType((4, 8)))
+    weights = [graph.constant(name, torch.randn(8, 8)) for name in "abc"]
+    left, right = (graph.add(OPERATORS["MatMul"](), x, weight) for weight in weights[:2])
+    after = graph.add(OPERATORS["MatMul"](), left, weights[2])
+    graph.outputs = [right, after]
+    assert list(find_matches(rule, graph, around=[after.node, right.node]))
+    assert right.node in tried
+    assert after.node not in tried
+
+
+class DiagonalBlocks(Rule):
+    """A product with a matrix is one with its rows scaled by ones."""
+
+    source = "arithmetic"
+
+    @staticmethod
+    def pattern(x: Float[Tensor, "m k"], weight: Float[Tensor, "k n"]) -> Any:
+        return x @ weight
+
+    @staticmethod
+    def replacement(x: Any, weight: Any) -> Any:
+        return x @ (torch.eye(weight.shape[0], dtype=torch.float32) @ weight)
+
+
+def test_tensors_that_a_replacement_makes_enter_each_graph_as_constants_of_their_own() -> None:
+    graph = layers(1)
+    values = [torch.randn(4, 8)]
+    before = evaluate(graph, values)[0]
+    made: list[int] = []
+    for node in [node for node in graph if isinstance(graph.operator(node), OPERATORS["MatMul"])]:
+        match = next(match for match in find_matches(DiagonalBlocks, graph) if match.nodes == (node,))
+        applied = apply(match, graph)
+        made.append(len(applied.added))
+        graph = applied.graph
+        graph.validate()
+    assert made == [3, 3]  # a constant and two products, whether traced or from memory
+    assert len(graph.constants) == 4
+    assert torch.allclose(evaluate(graph, values)[0], before, rtol=1e-5, atol=1e-5)
 
 
 class TimesOnes(Rule):
