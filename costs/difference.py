@@ -40,11 +40,10 @@ class Prices:
 
     def rests(self, graph: Graph, node: int, free: Collection[int]) -> bool:
         """The node is no kernel: it is an input, known beforehand, or a view."""
-        operator = graph.network.nodes[node]["operator"]
-        return node in free or isinstance(operator, Input) or self._is_view(graph, node)
+        return node in free or isinstance(graph.operator(node), Input) or self._is_view(graph, node)
 
     def _is_view(self, graph: Graph, node: int) -> bool:
-        operator = graph.network.nodes[node]["operator"]
+        operator = graph.operator(node)
         return is_view(operator) and not copies(operator, self.policy)
 
     def total(self, graph: Graph, nodes: Iterable[int], free: Collection[int]) -> Price:
@@ -63,12 +62,11 @@ class Prices:
     def one(self, graph: Graph, node: int, free: Collection[int]) -> Price:
         """The price of one node that is a kernel."""
         roofline = self.roofline
-        data = graph.network.nodes[node]
         operands = graph.operands(node)
         types = tuple(None if value is None else graph.type(value) for value in operands)
         flops = roofline.flops_of(graph, node, types)
-        written = sum(map(roofline.bytes_of, data["types"]))
-        is_lookup = type(data["operator"]).__name__ in LOOKUPS
+        written = sum(map(roofline.bytes_of, graph.types(node)))
+        is_lookup = type(graph.operator(node)).__name__ in LOOKUPS
         reads: dict[Value, float] = {}
         for position, value in enumerate(operands):
             if value is None:
@@ -95,7 +93,7 @@ class Prices:
         found = set(rewired)
         pending = [node for node in (*new, *found) if self._is_view(graph, node)]
         while pending:
-            for user in graph.network.succ[pending.pop()]:
+            for user in graph.network._adj[pending.pop()]:
                 if user not in found and user not in new:
                     found.add(user)
                     if self._is_view(graph, user):
@@ -105,14 +103,14 @@ class Prices:
 
 def free_after(graph: Graph, free: Collection[int], added: Iterable[int], rewired: Iterable[int]) -> set[int] | None:
     """The nodes known before the model runs after a change; None when the change reaches further than its own nodes."""
-    network = graph.network
-    new = {node for node in free if node in network}
+    producers = graph.network._pred
+    new = set(producers).intersection(free)
     for node in added:
-        operator = network.nodes[node]["operator"]
-        if not isinstance(operator, Input) and is_repeatable(operator) and all(producer in new for producer in network.pred[node]):
+        operator = graph.operator(node)
+        if not isinstance(operator, Input) and is_repeatable(operator) and new.issuperset(producers[node]):
             new.add(node)
     for node in rewired:
-        known = is_repeatable(network.nodes[node]["operator"]) and all(producer in new for producer in network.pred[node])
+        known = is_repeatable(graph.operator(node)) and new.issuperset(producers[node])
         if known != (node in new):
             return None
     return new

@@ -180,7 +180,7 @@ class Explorer:
             return state.moves
         network = graph.network
         near = {node for node in state.region if node in network}
-        near |= {other for node in near for other in (*network.pred[node], *network.succ[node]) if other not in state.free}
+        near |= {other for node in near for other in (*network._pred[node], *network._adj[node]) if other not in state.free}
         return [move for move in state.moves if not near.isdisjoint(move.footprint)]
 
     def _evaluate(self, state: State, move: Move) -> float | None:
@@ -305,7 +305,7 @@ class Explorer:
             ]
         if applied is not None:
             self._present = self._present.union(type(graph.operator(node)) for node in applied.touched)
-        for number, match in self._index.find(Host(graph, self._marks), around, self._present):
+        for number, match in self._index.find(Host(graph, self._marks, free), around, self._present):
             if not all(value.node in free for value in match.outputs):
                 state.moves.append(Move(self._rules[number], match))
 
@@ -315,7 +315,6 @@ def _local_form(match: Match, graph: Graph, free: Collection[int]) -> Hashable:
 
     Where a rewrite would share what the graph computes already, equal forms may differ; the cost is exact once a graph is built.
     """
-    nodes = graph.network.nodes
     numbers: dict[Value, int] = {}
 
     def seen(value: Any) -> Hashable:
@@ -323,8 +322,8 @@ def _local_form(match: Match, graph: Graph, free: Collection[int]) -> Hashable:
             return str(value)
         if value.node in free:
             return graph.type(value)
-        users = tuple(sorted(type(nodes[user]["operator"]).__name__ for user in graph.network.succ[value.node]))
-        return graph.type(value), numbers.setdefault(value, len(numbers)), type(nodes[value.node]["operator"]).__name__, users
+        users = tuple(sorted(type(graph.operator(user)).__name__ for user in graph.network._adj[value.node]))
+        return graph.type(value), numbers.setdefault(value, len(numbers)), type(graph.operator(value.node)).__name__, users
 
     bound = tuple((name, seen(value)) for name, value in match.bindings.items())
     outputs = tuple(sum(map(len, graph.network._adj[value.node].values())) for value in match.outputs)

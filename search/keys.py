@@ -77,8 +77,7 @@ class Keys:
 
     def key(self, graph: Graph, free: Collection[int]) -> int:
         """Equal for equal graphs; different for different ones but for chance, at 2⁻⁶¹ a pair."""
-        network = graph.network
-        nodes = network.nodes
+        nodes, producers = graph.network._node, graph.network._pred  # without networkx's views, which take longer than the hashes
         known: dict[int, int] = {}
         for position, node in enumerate(graph.inputs):
             known[node] = hash(("input", position))
@@ -96,7 +95,7 @@ class Keys:
                     known[node] = hash(("leaf", leaf))
                     stack.pop()
                     continue
-                missing = [producer for producer in network.pred[node] if producer not in known]
+                missing = [producer for producer in producers[node] if producer not in known]
                 if missing:
                     operands = graph.operands(node)
                     stack.extend(value.node for value in reversed(operands) if value is not None and value.node not in known)
