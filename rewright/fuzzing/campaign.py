@@ -74,15 +74,16 @@ class Campaign:
 
 
 def library_subjects() -> list[Subject]:
-    """Everything this distribution has: operators, rules (tests, proofs, firing), families of models, rules within models."""
+    """Everything this distribution has: operators, rules (tests, proofs, firing), random laws, families of models, rules within models."""
     from rewright.certification import usable_rules
     from rewright.fuzzing.families import FAMILIES
+    from rewright.fuzzing.laws import FORMS
     from rewright.fuzzing.operators import names
 
     found = [Subject("operator", name) for name in names()]
     for rule in usable_rules():
         found += [Subject(kind, rule.__name__, group=rule.__module__) for kind in ("rule", "proof", "firing", "walk")]
-    return [*found, *(Subject("model", name) for name in FAMILIES)]
+    return [*found, *(Subject("law", name) for name in FORMS), *(Subject("model", name) for name in FAMILIES)]
 
 
 def file_subjects(files: Sequence[str]) -> list[Subject]:
@@ -111,30 +112,40 @@ def is_model(name: str) -> bool:
 
 
 def order(subjects: Sequence[Subject], seed: int) -> Iterator[Task]:
-    """Tasks without end: in each turn some operators, the tests, proof, firing and surroundings of a rule each, and a model.
+    """Tasks without end: in each turn some operators, laws and models, and the tests, proofs, firing and surroundings of some rules.
 
     Each kind goes through its subjects in a drawn order, and with twice the examples each time round.
     """
     chance = random.Random(seed)
     queues = {kind: _rounds([s for s in subjects if s.kind == kind], chance.randrange(2**32)) for kind in _TURN}
-    kinds = [kind for kind in _TURN_ORDER if any(s.kind == kind for s in subjects)]
-    if not kinds:
+    known = {subject.kind for subject in subjects}
+    if not known:
         return
     number = itertools.count()
-    while True:
-        for kind in kinds:
+    for turn in itertools.count():
+        for kind in _turn(turn):
+            if kind not in known:
+                continue
             subject, times = next(queues[kind])
             yield Task(next(number), subject, min(_TURN[kind] << times, _MOST[kind]))
 
 
-_TURN = {"operator": 4, "rule": 1, "proof": 1, "firing": 1, "walk": 1, "model": 1, "given": 1}
+_TURN = {"operator": 4, "rule": 1, "proof": 1, "law": 1, "firing": 1, "walk": 1, "model": 1, "given": 1}
 """Examples of a task, by kind, the first time round."""
-_MOST = {"operator": 6, "rule": 4, "proof": 4, "firing": 4, "walk": 4, "model": 4, "given": 1}
+_MOST = {"operator": 6, "rule": 4, "proof": 4, "law": 2, "firing": 4, "walk": 4, "model": 4, "given": 1}
 """Examples of a task at most."""
-_TURN_ORDER = (
-    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "firing", "proof", "firing", "model", "proof", "walk", "firing", "rule", "given",
-    *["operator"] * (OPERATORS_PER_TURN // 2), "firing", "firing", "proof", "firing", "model", "proof", "walk", "firing",
+_OTHERS = (
+    "model", "firing", "firing", "law", "proof", "walk", "firing", "law", "firing", "proof", "law", "firing", "model", "firing", "law",
+    "rule", "firing", "walk", "law", "given", "firing", "proof",
 )  # fmt: skip
+
+
+def _turn(number: int) -> Iterator[str]:
+    """The kinds of one turn; operators go through three rounds quickly, and then less often."""
+    many = OPERATORS_PER_TURN if number * OPERATORS_PER_TURN < 400 else OPERATORS_PER_TURN // 4
+    for position, kind in enumerate(_OTHERS):
+        yield kind
+        yield from ["operator"] * ((position + 1) * many // len(_OTHERS) - position * many // len(_OTHERS))
 
 
 def _rounds(subjects: list[Subject], seed: int) -> Iterator[tuple[Subject, int]]:

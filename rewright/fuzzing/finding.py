@@ -13,7 +13,7 @@ OWN = ("operators", "graphs", "rewrites", "verifier", "costs", "search", "rewrig
 
 @dataclass(frozen=True)
 class Subject:
-    """What one check is about: its kind (`operator`, `rule`, `firing`, `proof`, `model`, `walk`, `given`) and a name.
+    """What one check is about: its kind (`operator`, `rule`, `firing`, `proof`, `law`, `model`, `walk`, `given`) and a name.
 
     source: the words that load it again in another process, where it is not the library's   group: what it is one of; groups take turns
     """

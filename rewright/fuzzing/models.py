@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import networkx as nx
 import torch
 from torch import Tensor
 
-from costs.difference import Prices, changed, free_after
 from costs.kernels import computed_from_constants
-from costs.roofline import Cost, Roofline
+from costs.roofline import Roofline
 from graphs.capture import CaptureError, call_arguments, capture
 from graphs.emit import to_module
 from graphs.evaluate import run_module
@@ -25,9 +23,11 @@ from graphs.interface import bind_sizes, interface_of
 from graphs.load import LoadError, load_model
 from graphs.structure import structural_hash
 from rewright.certification import usable_rules
-from rewright.fuzzing.comparing import Different, Reference, must_agree, must_be_equal
+from rewright.fuzzing.comparing import Different, Reference, must_be_equal
 from rewright.fuzzing.eager import Unsuitable, compare_module, run_eager
+from rewright.fuzzing.matching import check_constants, check_match, values_of
 from rewright.fuzzing.programs import Program
+from rewright.fuzzing.rewriting import must_cost, rewrite, take_back
 from rewright.optimization import optimize
 from rewrites.apply import RewriteError
 from rewrites.load import load_rules
@@ -35,7 +35,6 @@ from rewrites.match import find_all
 from rewrites.rule import Rule
 from search.check import NumericCheckError, drawing_from
 from search.objective import Objective
-from search.sharing import apply_shared
 from verifier.verdict import Status, Verdict
 
 OBJECTIVES = ("time", "flops", "bytes", "memory", "kernels", "time=1,memory=0.5", "flops=1,kernels=1")
@@ -45,6 +44,8 @@ EXPANSIONS = 24
 """Graphs that one optimisation expands: small models have few more."""
 STEPS = 4
 """Rewrites of one walk."""
+JUDGED = 12
+"""Matches that are held against their rules before each."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,7 @@ def check_module(
     """
     eager = run_eager(module, inputs, seed)
     graph = captured(module, inputs, dynamic=others is not None)
+    check_constants(graph)
     must_be_equal("capture", eager.results, _interpreted(graph, inputs, seed))
     compare_module("emit", to_module(graph), graph, eager, inputs, seed, exact=True)
     if walk:
@@ -222,34 +224,18 @@ def optimised(
     result.graph.validate()
     roofline = Roofline(setting.device, setting.kernels, _sizes(graph))
     for what, stated, of in (("before", result.before, graph), ("after", result.after, result.graph)):
-        _must_cost(f"cost {what}", stated, roofline.cost(of))
-        _must_be_free(of)
+        must_cost(f"cost {what}", stated, roofline.cost(of))
+        check_constants(of)
     value = Objective.of(setting.objective).value(result.before)
     if value(result.after) > value(result.before) * (1 + 1e-6):
         raise Different("cost", "worse", f"{setting.objective} must not grow, got {result.before} and {result.after}")
     for one, other in zip(result.steps, result.steps[1:], strict=False):
-        _must_cost(f"steps {one.rule} and {other.rule}", one.cost_after, other.cost_before)
+        must_cost(f"steps {one.rule} and {other.rule}", one.cost_after, other.cost_before)
     return result.graph
 
 
 def _sizes(graph: Graph) -> dict[str, int]:
     return {symbol.name: size for symbol, size in interface_of(graph).hints.items()}
-
-
-def _must_be_free(graph: Graph) -> None:
-    """What counts as known before the model runs depends on no input."""
-    for node in graph.inputs:
-        dependent = nx.descendants(graph.network, node) & computed_from_constants(graph)
-        if dependent:
-            number = min(dependent)
-            raise Different("cost", "free", f"node {number} ({graph.operator(number)}) depends on input {node}")
-
-
-def _must_cost(stage: str, stated: Cost, own: Cost, memory: bool = True) -> None:
-    for figure in ("time", "flops", "bytes", "kernels", *(("memory",) if memory else ())):
-        a, b = getattr(stated, figure), getattr(own, figure)
-        if abs(a - b) > 1e-6 * max(abs(a), abs(b)) + 1e-15:
-            raise Different(stage, "cost", f"{figure} must be {b}, got {a}")
 
 
 def walked(
@@ -263,7 +249,7 @@ def walked(
     reference = Reference(graph, interface_of(graph).leaves(tuple(inputs), {}), seed)
     expected = reference.values()
     roofline = Roofline("h100", "none", _sizes(graph))
-    prices, current = Prices(roofline), graph.copy()
+    current = graph.copy()
     current.remove_dead()
     for _ in range(STEPS):
         matches = [match for match in find_all(among, current) if not set(match.nodes) <= computed_from_constants(current)]
@@ -273,25 +259,17 @@ def walked(
         name = next((name for name in prefer if name in names), None) or chance.choice(names)
         prefer = ()
         match = chance.choice([match for match in matches if match.rule.__name__ == name])
-        before, cost, free = structural_hash(current), roofline.cost(current, memory=False), computed_from_constants(current)
-        old = current.copy()
+        values = values_of(current, reference.inputs, seed)
+        for other in (match, *chance.sample(matches, min(len(matches), JUDGED))):
+            check_match(other, current, values)
+        digest = structural_hash(current)
         try:
-            applied = apply_shared(match, current)
+            applied = rewrite(match, current, reference, expected, roofline)
         except RewriteError:
             continue
         behaviour.fired[name] += 1
-        current.validate()
-        after = free_after(current, free, applied.added, applied.rewired)
-        if after is not None:
-            affected = prices.affected(current, applied.added, applied.rewired)
-            new = prices.total(current, (*applied.added, *affected), after)
-            stated = changed(cost, prices.total(old, (*applied.removed, *affected), free), new)
-            _must_cost(f"{name}, cost by difference", stated, roofline.cost(current, memory=False), memory=False)
-        must_agree(name, reference, expected, Reference(current, reference.inputs, seed).values())
         if chance.random() < 0.25:
-            applied.undo()
-            if structural_hash(current) != before:
-                raise Different(name, "undo", "taking the rewrite back must give the graph as it was")
+            take_back(match, current, applied, digest)
     return current
 
 

@@ -1,4 +1,4 @@
-"""One operator against torch's own kernel: meaning, dtype, shape, gradient, refusals, symbolic sizes, and emission."""
+"""One operator against torch's own kernel: meaning, dtype, shape, gradient, refusals, symbolic sizes, emission, and the passes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from hypothesis.strategies import SearchStrategy
 from graphs.emit import to_module
 from graphs.evaluate import evaluate
 from graphs.graph import Graph
+from graphs.passes import simplify
+from operators.comparison import Where
+from operators.operator import TensorType, kind_of
 from operators.samples.agreement import ROWS, Disagreement, as_tuple, cases, check_gradient, check_meaning, check_refusal
 from operators.samples.drawing import Case, type_of
 from operators.samples.symbolic import NEEDS_NUMBERS, check_symbolic
@@ -35,7 +38,7 @@ def check(name: str, drawn: Drawn) -> Problem | None:
     """The first way in which the operator and torch disagree on the case."""
     case, seed, which, axis, change, named = drawn
     row = ROWS[name]
-    for part in ("meaning", "gradient", "refusal", "symbolic", "emission"):
+    for part in ("meaning", "gradient", "refusal", "symbolic", "emission", "passes"):
         try:
             if part == "meaning":
                 check_meaning(row, case)
@@ -47,6 +50,8 @@ def check(name: str, drawn: Drawn) -> Problem | None:
                 check_symbolic(case, named, which, axis, change)
             elif part == "emission" and not row.random:
                 check_emission(case)
+            elif part == "passes" and not row.random and (row.exact or _is_wide(case)):
+                check_passes(case)
         except NotImplementedError:
             continue  # no gradient is declared for this case
         except (Disagreement, Different) as error:
@@ -62,25 +67,55 @@ def check_emission(case: Case) -> None:
 
     Raises: Different.
     """
-    graph = Graph()
-    values: list[Any] = []
-    tensors = []
-    for position, operand in enumerate(case.operands):
-        if isinstance(operand, torch.Tensor):
-            values.append(graph.input(f"x{position}", type_of(operand)))
-            tensors.append(operand)
-        else:
-            values.append(None if operand is None else graph.scalar(operand))
-    if not tensors:
-        return
-    first = graph.add(case.operator, *values)
-    graph.outputs = [first._replace(output=output) for output in range(len(graph.types(first.node)))]
-    if any(graph.type(value).weak for value in graph.outputs):
+    graph, tensors = graph_of(case)
+    if graph is None:
         return
     expected = as_tuple(case.operator.run(*case.operands))
     must_be_equal("evaluated graph", expected, tuple(evaluate(graph, tensors)))
     emitted = to_module(graph)(*tensors)
     must_be_equal("emitted module", expected, as_tuple(emitted))
+
+
+def check_passes(case: Case) -> None:
+    """The graph simplified, over inputs and over constants, what it gives read by something that depends on a further input.
+
+    Raises: Different.
+    """
+    for constant in (False, True):
+        graph, tensors = graph_of(case, constant)
+        if graph is None:
+            return
+        flag = graph.input("flag", TensorType((), "bool"))
+        tensors.append(torch.tensor(True))
+        graph.outputs = [graph.add(Where(), flag, value, value) for value in graph.outputs]
+        expected = tuple(evaluate(graph, tensors))
+        simplify(graph)
+        must_be_equal("folded constants" if constant else "simplified graph", expected, tuple(evaluate(graph, tensors)))
+
+
+def graph_of(case: Case, constant: bool = False) -> tuple[Graph | None, list[torch.Tensor]]:
+    """A graph of the operator over its tensors, as inputs or as constants; None where it has none, or results that are no tensors."""
+    graph = Graph()
+    values: list[Any] = []
+    tensors = []
+    for position, operand in enumerate(case.operands):
+        if isinstance(operand, torch.Tensor):
+            tensors.append(operand)
+            values.append(graph.constant(f"c{position}", operand) if constant else graph.input(f"x{position}", type_of(operand)))
+        else:
+            values.append(None if operand is None else graph.scalar(operand))
+    if not tensors:
+        return None, tensors
+    first = graph.add(case.operator, *values)
+    graph.outputs = [first._replace(output=output) for output in range(len(graph.types(first.node)))]
+    return (None if any(graph.type(value).weak for value in graph.outputs) else graph), [] if constant else tensors
+
+
+def _is_wide(case: Case) -> bool:
+    """Constants are folded in float64: what is in float64 anyhow comes out bit for bit."""
+    types = [type_of(operand) for operand in case.operands if isinstance(operand, torch.Tensor)]
+    types += case.operator.outputs(*(None if operand is None else type_of(operand) for operand in case.operands))
+    return {type.dtype for type in types if kind_of(type.dtype) in ("float", "complex")} <= {"float64"}
 
 
 def script_of(name: str, drawn: Drawn) -> str:
@@ -115,4 +150,4 @@ def script_of(name: str, drawn: Drawn) -> str:
     )
 
 
-__all__ = ["check", "check_emission", "examples_of", "names", "script_of"]
+__all__ = ["check", "check_emission", "check_passes", "examples_of", "names", "script_of"]

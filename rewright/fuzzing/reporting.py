@@ -14,6 +14,7 @@ from rewright.reports import Entry, github, junit
 
 KINDS = {
     "operator": "operators against torch's kernels", "rule": "rules: random tests", "proof": "rules: proofs and wrong variants",
+    "law": "random laws: what is proved, evaluated",
     "firing": "rules on graphs of their own patterns", "walk": "rules within random models, rewritten at random",
     "model": "random models, optimised", "given": "given models, optimised and rewritten at random",
 }  # fmt: skip

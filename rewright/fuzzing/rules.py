@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -12,13 +13,17 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from costs.roofline import Roofline
 from graphs.graph import Graph, Value
+from graphs.structure import structural_hash
 from graphs.trace import Proxy, TraceError, apply_torch, trace
 from operators.operator import ShapeError, TensorType
-from rewright.fuzzing.comparing import Different, Reference, must_agree
+from rewright.fuzzing.comparing import Different, Reference
 from rewright.fuzzing.finding import Problem
-from rewrites.apply import RewriteError, apply
-from rewrites.cases import cases, trace_case
+from rewright.fuzzing.matching import check_constants, check_match, values_of
+from rewright.fuzzing.rewriting import near, rewrite, take_back
+from rewrites.apply import RewriteError
+from rewrites.cases import cases, speaks_of_sizes, trace_case
 from rewrites.library import library
 from rewrites.match import find_matches
 from rewrites.rule import Rule
@@ -128,8 +133,7 @@ class _Factories(TorchFunctionMode):
 def graph_of(instance: Instance) -> tuple[Graph, list[torch.Tensor]]:
     """The rule's pattern over inputs of these sizes, and tensors for them; what must be constant, or has a condition, is constant."""
     rule, graph, inputs, arguments = instance.rule, Graph(), [], []
-    space_conditions = Space(rule, 0).value_conditions
-    spoken = {name for condition in space_conditions for name in condition.names}
+    spoken = {name for condition in rule.requires if not speaks_of_sizes(rule, condition) for name in condition.names}
     fixed = {v.name for v in rule.signature().tensors if v.weight} | spoken
     for name, value in instance.named.items():
         if not isinstance(value, torch.Tensor):
@@ -146,7 +150,7 @@ def graph_of(instance: Instance) -> tuple[Graph, list[torch.Tensor]]:
 
 
 def check_firing(rule: type[Rule], seed: int, fired: Counter[str], file: str = "") -> Problem | None:
-    """The rule on graphs of its own pattern, inner values returned as well in some: it fires, and the outputs stay what they were.
+    """The rule on graphs of its own pattern and on graphs near to those: it fires, each match is one, and the outputs stay what they were.
 
     file: where the rule is from   That a rule of the library fires nowhere is a problem, too; some reverses fit few graphs.
     """
@@ -165,35 +169,68 @@ def check_firing(rule: type[Rule], seed: int, fired: Counter[str], file: str = "
         instance = _changed(instance, space, chance) if changed else instance
         try:
             graph, inputs = graph_of(instance)
-            before = Reference(graph, inputs, seed)
-            expected_values = before.values()
         except (TraceError, ShapeError, RuntimeError, IndexError, ValueError):
-            continue  # positions may lie beyond a table, an epsilon may be negative
-        tried += not changed
-        if chance.random() < 0.4:
-            _return_inner(graph, chance)
-            expected_values = Reference(graph, inputs, seed).values()
-            before = Reference(graph, inputs, seed)
-        found = list(itertools.islice(find_matches(rule, graph), 4))
-        matched += bool(found) and not changed
-        for match in found:
+            continue
+        hosts = [(graph, inputs, not changed)]
+        nearby = near(graph, inputs, chance)
+        if nearby is not None:
+            hosts.append((*nearby, False))
+        for host, tensors, own in hosts:
+            if chance.random() < 0.4:
+                _return_inner(host, chance)
             try:
-                result = apply(match, graph).graph
-            except RewriteError as error:
-                if len(match.outputs) > 1:
-                    continue
-                text = f"{error}\nat {instance.sizes} {instance.attributes}\n{graph}"
-                return Problem(f"{rule.__name__} matches where it cannot be applied", text, script)
-            fired[rule.__name__] += 1
-            result.validate()
-            try:
-                must_agree(rule.__name__, before, expected_values, Reference(result, inputs, seed).values())
+                found = _fires(rule, host, tensors, seed, fired, own or changed)
             except Different as error:
-                text = f"{error}\nat {instance.sizes} {instance.attributes}\nbefore:\n{graph}\nafter:\n{result}"
-                return Problem(f"applying {rule.__name__} changes the outputs", text, script)
+                text = f"{error}\nat {instance.sizes} {instance.attributes}\n{host}"
+                return Problem(f"{rule.__name__} {_CAUSES.get(error.what, 'changes the outputs')}", text, script)
+            if found is not None:
+                tried += own
+                matched += own and found
     if rule in library() and tried >= 3 and not matched:
         return Problem(FIRES_NOWHERE, f"{rule.__name__} fires on none of {tried} graphs of its own pattern", script)
     return None
+
+
+def _fires(rule: type[Rule], graph: Graph, inputs: Sequence[torch.Tensor], seed: int, fired: Counter[str], stands: bool) -> bool | None:
+    """Whether the rule matches, every match held against the rule, and applied and taken back; None where the graph does not run.
+
+    stands: where one output is replaced, the replacement can stand in its place
+    Raises: Different.
+    """
+    graph.remove_dead()
+    before = Reference(graph, inputs, seed)
+    try:
+        expected = before.values()
+    except (ShapeError, RuntimeError, IndexError, ValueError):
+        return None  # positions may lie beyond a table, an epsilon may be negative
+    except TypeError:
+        if stands:
+            raise
+        return None  # a near graph may give a number where torch takes a tensor only
+    check_constants(graph)
+    found = list(itertools.islice(find_matches(rule, graph), 4))
+    if not found:
+        return False
+    values, digest = values_of(graph, inputs, seed), structural_hash(graph)
+    for match in found:
+        check_match(match, graph, values)
+        current = graph.copy()
+        try:
+            applied = rewrite(match, current, before, expected, Roofline("h100"))
+        except RewriteError as error:
+            if len(match.outputs) > 1 or not stands:
+                continue
+            raise Different(rule.__name__, "place", str(error)) from error
+        fired[rule.__name__] += 1
+        take_back(match, current, applied, digest)
+    return True
+
+
+_CAUSES = {
+    "place": "matches where it cannot be applied", "undo": "cannot be taken back", "cost": "does not cost what the difference says",
+    "condition": "matches against its conditions", "constant": "matches what is not constant", "free": "counts as constant what is not",
+    "dtype": "changes or mixes dtypes",
+}  # fmt: skip
 
 
 def _changed(instance: Instance, space: Space, chance: random.Random) -> Instance:

@@ -6,6 +6,7 @@ import json
 import runpy
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,14 @@ from torch import Tensor
 
 import rewright as rewright_
 from benchmarks import planted
+from graphs.graph import Graph, Value
+from graphs.trace import Proxy, trace
 from operators.activations import Relu
 from operators.arithmetic import Add
+from operators.functions import Exp
+from operators.operator import TensorType
 from rewright.cli.main import run as rewright
-from rewright.fuzzing import campaign, models, reporting
+from rewright.fuzzing import campaign, laws, matching, models, reporting
 from rewright.fuzzing.comparing import Different, Reference, must_agree
 from rewright.fuzzing.eager import gradients_of
 from rewright.fuzzing.finding import Finding, Outcome, Problem, Subject
@@ -27,6 +32,8 @@ from rewright.fuzzing.judging import failure, judged
 from rewright.fuzzing.models import Setting
 from rewright.fuzzing.programs import Given, Program, Statement, without_dead
 from rewright.fuzzing.shrinking import candidates
+from rewrites.match import find_matches
+from verifier.proof.prove import PROVED, Proof
 
 torch.set_num_threads(1)
 PATCHES = planted.patches()
@@ -81,7 +88,7 @@ def test_the_order_is_the_seeds() -> None:
     subjects = campaign.library_subjects()
     first, second, other = ([next(tasks) for _ in range(120)] for tasks in (campaign.order(subjects, s) for s in (0, 0, 1)))
     assert first == second != other
-    assert {task.subject.kind for task in first} == {"operator", "rule", "proof", "firing", "walk", "model"}
+    assert {task.subject.kind for task in first} == {"operator", "rule", "proof", "law", "firing", "walk", "model"}
 
 
 def test_one_seed_gives_one_run(tmp_path: Path) -> None:
@@ -89,6 +96,68 @@ def test_one_seed_gives_one_run(tmp_path: Path) -> None:
     runs = [run_here(subjects, tmp_path / str(k), tasks=6) for k in range(2)]
     assert runs[0].fired == runs[1].fired and runs[0].fired["ReluIsIdempotent"] > 0
     assert runs[0].examples == runs[1].examples and not runs[0].findings + runs[1].findings
+
+
+def test_a_prover_that_says_yes_to_all_is_found_by_a_random_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(laws.check_law(form, seed) for form in laws.FORMS for seed in range(2))
+    monkeypatch.setattr(laws, "prove", lambda *arguments: Proof(PROVED, 0.0))
+    for form in laws.FORMS:
+        problem = next(problem for seed in range(20) if (problem := laws.check_law(form, seed)) is not None)
+        assert problem.cause == "proved and wrong" and form in problem.script
+
+
+def test_right_sides_leave_out_move_and_exchange() -> None:
+    graph = Graph()
+    a, b = (graph.input(name, TensorType((2, 3), "float64")) for name in "ab")
+    graph.outputs = [graph.add(Exp(), graph.add(Add(), a, b))]
+    assert [right.change for right in laws.right_sides(graph)] == [
+        "Add left out", "Add left out", "Exp left out", "Exp past Add",
+        f"{graph.operator(b.node)} for {graph.operator(a.node)}", f"{graph.operator(a.node)} for {graph.operator(b.node)}",
+    ]  # fmt: skip
+
+
+def matches_of(pattern: Callable[..., Any], *operands: Tensor, weights: tuple[int, ...] = ()) -> tuple[Graph, list[Tensor]]:
+    graph, inputs, arguments = Graph(), [], []
+    for position, operand in enumerate(operands):
+        if position in weights:
+            arguments.append(Proxy(graph, graph.constant(f"c{position}", operand)))
+        else:
+            arguments.append(Proxy(graph, graph.input(f"x{position}", TensorType(tuple(operand.shape), "float64"))))
+            inputs.append(operand)
+    graph.outputs = trace(pattern, arguments, graph)
+    return graph, inputs
+
+
+def test_a_match_is_held_against_the_pattern() -> None:
+    class Doubled(rewright_.Rule):
+        """x + x = 2 x."""
+
+        source = "nobody"
+
+        def pattern(x: Float[Tensor, "*s"]) -> Tensor:
+            return x + x
+
+        def replacement(x: Tensor) -> Tensor:
+            return 2 * x
+
+    graph, inputs = matches_of(Doubled.pattern, torch.ones(2, dtype=torch.float64))
+    (match,) = find_matches(Doubled, graph)
+    matching.check_match(match, graph, matching.values_of(graph, inputs, 0))
+    other = graph.copy()
+    twin = other.input("y", graph.type(Value(0)))
+    graph_input, added = Value(other.inputs[0]), other.outputs[0].node
+    other.network.remove_edge(graph_input.node, added, key=(0, 1))
+    other.network.add_edge(twin.node, added, key=(0, 1))
+    with pytest.raises(Different, match="the pattern gives"):
+        matching.check_match(match, other, matching.values_of(other, [*inputs, torch.zeros(2, dtype=torch.float64)], 0))
+
+
+def test_what_is_constant_to_the_costs_depends_on_no_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, _ = matches_of(lambda x, w: x * w, torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64), weights=(1,))
+    matching.check_constants(graph)
+    monkeypatch.setattr(matching, "computed_from_constants", lambda graph: set(graph.network))
+    with pytest.raises(Different, match="depends on an input"):
+        matching.check_constants(graph)
 
 
 def test_findings_of_one_cause_are_one() -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from operators.expressions import Symbol
+from graphs.graph import Graph
+from operators.expressions import Symbol, Truth
 from operators.meaning import Exact, interpreted_by
 from operators.operator import collecting_obligations
 from rewrites.cases import TracedCase
 from verifier.proof.conditions import bounds_from
 from verifier.proof.evaluate import Evaluation
+from verifier.proof.knowledge import Bound
 from verifier.proof.prove import Proof
 from verifier.proof.refute import Refuter, _numbers
 
@@ -33,7 +35,17 @@ class Comparison:
 def compare_normal_forms(traced: TracedCase, proof: Proof, seed: int = 0) -> Comparison:
     """Both normal forms of every output at some small sizes and indices against the elements' meanings there."""
     bounds = [bound for condition in traced.value_conditions for bound in bounds_from(condition)]
-    refuter = Refuter(traced.pattern, traced.replacement, traced.facts, bounds, seed=seed)
+    return difference_of_forms(traced.pattern, traced.replacement, traced.facts, bounds, proof, seed)
+
+
+def difference_of_forms(
+    pattern: Graph, replacement: Graph, facts: Sequence[Truth], bounds: Sequence[Bound], proof: Proof, seed: int = 0, finite: bool = False
+) -> Comparison:
+    """The same for two graphs, what is known of their sizes and elements, and a proof about them.
+
+    finite: elements on whose way a number is infinite are not compared
+    """
+    refuter = Refuter(pattern, replacement, facts, bounds, seed=seed, finite=finite)
     least = 1 if "all sizes ≥ 1" in proof.scope else 0
     if "int" in refuter._kinds.values():
         least = 3  # integers up to 2 are drawn, and may be positions along an axis of any size
@@ -47,7 +59,7 @@ def compare_normal_forms(traced: TracedCase, proof: Proof, seed: int = 0) -> Com
                 elements[name, at] = refuter._draw(name, at, elements)
             return elements[name, at]
 
-        for side, direct, normal, place in _pairs(traced, proof, sizes, element):
+        for side, direct, normal, place in _pairs(refuter, proof, sizes, element):
             a, b = defined(direct), defined(normal)
             if a is not None and b is not None:
                 compared += 1
@@ -58,13 +70,13 @@ def compare_normal_forms(traced: TracedCase, proof: Proof, seed: int = 0) -> Com
     return Comparison(compared)
 
 
-def _pairs(traced: TracedCase, proof: Proof, sizes: dict[str, int], element: Callable[[str, tuple[int, ...]], Any]) -> Any:
+def _pairs(refuter: Refuter, proof: Proof, sizes: dict[str, int], element: Callable[[str, tuple[int, ...]], Any]) -> Any:
     """For both sides at some indices: its name, the direct value, the normal form's value (both as thunks), the index.
 
     A proof that was given up has forms of its first outputs only.
     """
     numbers: dict[Any, Any] = {Symbol(name): size for name, size in sizes.items()}
-    for form, left, right in zip(proof.forms, traced.pattern.outputs, traced.replacement.outputs, strict=False):
+    for form, left, right in zip(proof.forms, refuter.left.outputs, refuter.right.outputs, strict=False):
         evaluation = Evaluation(element)
         if (form.left.free | form.right.free) - numbers.keys() - form.digits.keys():
             continue
@@ -73,11 +85,11 @@ def _pairs(traced: TracedCase, proof: Proof, sizes: dict[str, int], element: Cal
             here = {**numbers, **dict(zip(form.digits, point, strict=True))}
             at = tuple(evaluation.dim(dim, here) for dim in form.at)
             for side, graph, edge, value in (
-                ("pattern", traced.pattern, left, form.left),
-                ("replacement", traced.replacement, right, form.right),
+                ("pattern", refuter.left, left, form.left),
+                ("replacement", refuter.right, right, form.right),
             ):
                 with interpreted_by(Exact()), collecting_obligations():
-                    tensor = _numbers(graph, numbers, element)(edge)
+                    tensor = _numbers(graph, numbers, element, refuter.finite)(edge)
                     yield side, lambda tensor=tensor, at=at: tensor[at], lambda v=value, h=here, e=evaluation: e.value(v, h), at
 
 
@@ -90,4 +102,4 @@ def defined(compute: Callable[[], Any]) -> float | None:
     return value if math.isfinite(value) else None
 
 
-__all__ = ["Comparison", "compare_normal_forms", "defined"]
+__all__ = ["Comparison", "compare_normal_forms", "defined", "difference_of_forms"]

@@ -41,10 +41,10 @@ class Model:
 
 
 class NumberTensor:
-    """A tensor of numbers, computed element by element; reading outside it is an error."""
+    """A tensor of numbers, computed element by element; reading outside it is an error, and so is infinity where it must be finite."""
 
-    def __init__(self, type: TensorType, element: Callable[[tuple[int, ...]], Any]) -> None:
-        self.shape, self.dtype, self.weak, self._element = type.shape, type.dtype, type.weak, element
+    def __init__(self, type: TensorType, element: Callable[[tuple[int, ...]], Any], finite: bool = False) -> None:
+        self.shape, self.dtype, self.weak, self._element, self._finite = type.shape, type.dtype, type.weak, element, finite
         self._known: dict[tuple[int, ...], Any] = {}
 
     @property
@@ -57,10 +57,14 @@ class NumberTensor:
             raise IndexError(f"index {index} of {self.shape}")
         if index not in self._known:
             self._known[index] = self._element(index)
+        if self._finite and isinstance(self._known[index], float) and not math.isfinite(self._known[index]):
+            raise ValueError(f"element {index} must be finite, got {self._known[index]}")
         return self._known[index]
 
 
-def _numbers(graph: Graph, sizes: dict[Atom, Dim], element: Callable[[str, tuple[int, ...]], Any]) -> Callable[[Edge], NumberTensor]:
+def _numbers(
+    graph: Graph, sizes: dict[Atom, Dim], element: Callable[[str, tuple[int, ...]], Any], finite: bool = False
+) -> Callable[[Edge], NumberTensor]:
     done: dict[Edge, NumberTensor] = {}
 
     def build(edge: Edge) -> NumberTensor:
@@ -72,7 +76,7 @@ def _numbers(graph: Graph, sizes: dict[Atom, Dim], element: Callable[[str, tuple
                 done[edge] = NumberTensor(type, lambda at: graph.constants[operator.name][at].item())
             else:
                 operands = [None if operand is None else build(operand) for operand in graph.operands(edge.node)]
-                done[edge] = NumberTensor(type, lambda at: operator.element(at, *operands, output=edge.output))
+                done[edge] = NumberTensor(type, lambda at: operator.element(at, *operands, output=edge.output), finite)
         return done[edge]
 
     return build
@@ -80,13 +84,17 @@ def _numbers(graph: Graph, sizes: dict[Atom, Dim], element: Callable[[str, tuple
 
 @dataclass
 class Refuter:
-    """Draws models of two graphs over the same inputs."""
+    """Draws models of two graphs over the same inputs.
+
+    finite: where a number on the way is infinite, nothing is said: what holds over the reals need not hold at a pole
+    """
 
     left: Graph
     right: Graph
     facts: Sequence[Truth] = ()
     bounds: Sequence[Bound] = ()
     seed: int = 0
+    finite: bool = False
 
     def __post_init__(self) -> None:
         given = [*self.facts, *size_facts(self.left), *attribute_facts(self.left)]
@@ -139,7 +147,7 @@ class Refuter:
 
         values: dict[Atom, Dim] = {Symbol(name): size for name, size in sizes.items()}
         with interpreted_by(Exact()), collecting_obligations():
-            left, right = _numbers(self.left, values, element), _numbers(self.right, values, element)
+            left, right = _numbers(self.left, values, element, self.finite), _numbers(self.right, values, element, self.finite)
             for output, (a, b) in enumerate(zip(self.left.outputs, self.right.outputs, strict=True)):
                 ours, theirs = left(a), right(b)
                 if ours.shape != theirs.shape:
