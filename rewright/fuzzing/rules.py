@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -29,7 +29,7 @@ from rewrites.match import find_matches
 from rewrites.rule import Rule
 from verifier.gradients import compare_gradients
 from verifier.instances import Instance, Space
-from verifier.mutants import mutants
+from verifier.mutants import mutants, without_conditions
 from verifier.proof.conditions import bounds_from
 from verifier.proof.consistency import compare_normal_forms
 from verifier.proof.prove import prove
@@ -44,8 +44,10 @@ PROOF_SECONDS = 4.0
 """A proof that takes longer is left."""
 MUTANTS = 3
 """Wrong variants tried in one task."""
-PLACES = 6
+PLACES = 5
 """Instances on which a rule may fire in one task."""
+MISSES = 2
+"""Instances that meet all conditions of the rule but one."""
 FIRES_NOWHERE = "fires nowhere on its own pattern"
 
 
@@ -130,9 +132,9 @@ class _Factories(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-def graph_of(instance: Instance) -> tuple[Graph, list[torch.Tensor]]:
+def graph_of(instance: Instance, rule: type[Rule]) -> tuple[Graph, list[torch.Tensor]]:
     """The rule's pattern over inputs of these sizes, and tensors for them; what must be constant, or has a condition, is constant."""
-    rule, graph, inputs, arguments = instance.rule, Graph(), [], []
+    graph, inputs, arguments = Graph(), [], []
     spoken = {name for condition in rule.requires if not speaks_of_sizes(rule, condition) for name in condition.names}
     fixed = {v.name for v in rule.signature().tensors if v.weight} | spoken
     for name, value in instance.named.items():
@@ -158,37 +160,55 @@ def check_firing(rule: type[Rule], seed: int, fired: Counter[str], file: str = "
         f"{rule.__name__} on graphs of its own pattern", f"check_firing(rule_named({rule.__name__!r}, {file!r}), {seed}, Counter())"
     )
     chance = random.Random(seed)
-    space = Space(rule, seed)
-    places = [place for place in space.places if all(place[1].values())]
     matched = tried = 0
-    for ground, sizes in chance.sample(places, min(PLACES, len(places))):
-        instance = space.build(ground, sizes, ORDINARY, space.families[0], chance.randrange(10**6))
-        if instance is None:
-            continue
-        changed = chance.random() < 0.5
-        instance = _changed(instance, space, chance) if changed else instance
+    for instance, whole in itertools.chain(_instances(rule, seed, chance), _misses(rule, seed, chance)):
         try:
-            graph, inputs = graph_of(instance)
+            graph, inputs = graph_of(instance, rule)
         except (TraceError, ShapeError, RuntimeError, IndexError, ValueError):
             continue
-        hosts = [(graph, inputs, not changed)]
+        hosts = [(graph, inputs, True)]
         nearby = near(graph, inputs, chance)
         if nearby is not None:
             hosts.append((*nearby, False))
         for host, tensors, own in hosts:
-            if chance.random() < 0.4:
+            inner = chance.random() < 0.3
+            if inner:
                 _return_inner(host, chance)
             try:
-                found = _fires(rule, host, tensors, seed, fired, own or changed)
+                found = _fires(rule, host, tensors, seed, fired, own)
             except Different as error:
                 text = f"{error}\nat {instance.sizes} {instance.attributes}\n{host}"
                 return Problem(f"{rule.__name__} {_CAUSES.get(error.what, 'changes the outputs')}", text, script)
-            if found is not None:
-                tried += own
-                matched += own and found
+            if found is not None and own and whole and not inner:
+                tried += 1
+                matched += found
     if rule in library() and tried >= 3 and not matched:
         return Problem(FIRES_NOWHERE, f"{rule.__name__} fires on none of {tried} graphs of its own pattern", script)
     return None
+
+
+def _instances(rule: type[Rule], seed: int, chance: random.Random) -> Iterator[tuple[Instance, bool]]:
+    """Instances of the rule, some of them changed; and whether each is as the rule has it."""
+    space = Space(rule, seed)
+    places = [place for place in space.places if all(place[1].values())]
+    for ground, sizes in chance.sample(places, min(PLACES, len(places))):
+        instance = space.build(ground, sizes, ORDINARY, space.families[0], chance.randrange(10**6))
+        if instance is not None:
+            whole = chance.random() < 0.5
+            yield (instance if whole else _changed(instance, space, chance)), whole
+
+
+def _misses(rule: type[Rule], seed: int, chance: random.Random) -> Iterator[tuple[Instance, bool]]:
+    """Instances of the rule without one of its conditions, which they need not meet."""
+    weaker = [other for _, other in without_conditions(rule)]
+    if not weaker:
+        return
+    space = Space(chance.choice(weaker), seed, most_cases=4)
+    places = [place for place in space.places if all(place[1].values())]
+    for ground, sizes in chance.sample(places, min(MISSES, len(places))):
+        instance = space.build(ground, sizes, ORDINARY, space.families[0], chance.randrange(10**6))
+        if instance is not None:
+            yield instance, False
 
 
 def _fires(rule: type[Rule], graph: Graph, inputs: Sequence[torch.Tensor], seed: int, fired: Counter[str], stands: bool) -> bool | None:
