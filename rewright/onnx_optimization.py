@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from costs.devices import PROCESSOR
 from costs.kernels import computed_from_constants
 from costs.measured import Measured
 from costs.onnxruntime import OnnxRuntime
@@ -149,6 +150,7 @@ class _Optimisation:
         self.waited = Waited()
         self.rules, self.refused = admit(chosen, self.certification, self.waited)
         self.roofline = Roofline("cpu", "none", self.sizes)
+        self.guide = Roofline(PROCESSOR, "copies", self.sizes)  # the rates of "cpu" are PyTorch's, whose views are copies here
         self.prepared = self._prepared()
         self.before = self.roofline.cost(original)
         self.timed: list[tuple[str, Mapping[int, float]]] = []
@@ -211,7 +213,7 @@ class _Optimisation:
     def _settled(
         self, start: Candidate, name: str, tried: Sequence[type[Rule]] = (), omitted: Sequence[type[Rule]] = ()
     ) -> Candidate | None:
-        """What settling makes of the prepared graph, or of a candidate with further rules; None when it changes nothing."""
+        """What settling makes of the prepared graph, or of a candidate with further rules, one after another; None when nothing changes."""
         graph = start.unfolded.copy()
         cost = self.roofline.cost(graph)
         steps = list(start.steps)
@@ -225,9 +227,12 @@ class _Optimisation:
                 steps.append(Step(rule, place, cost, after if position == len(new) - 1 else cost, False, certificate))
             cost, done = after, len(settled.steps)
 
-        settled = settle(graph, self.rules, self.out_of_time, omitted, tried, self.roofline, price)
-        self.complete = self.complete and settled.complete
-        if not settled.steps:
+        alone: list[tuple[type[Rule], ...]] = [(rule,) for rule in tried]
+        for further in alone or [()]:
+            done = 0
+            settled = settle(graph, self.rules, self.out_of_time, omitted, further, self.guide, price)
+            self.complete = self.complete and settled.complete
+        if len(steps) == len(start.steps):
             return None
         return self._candidate(name, graph, steps)
 

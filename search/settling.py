@@ -6,13 +6,14 @@ them) comes to one form in this way, however large the graph is, and the search 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from costs.difference import Prices
-from costs.kernels import computed_from_constants
+from costs.kernels import computed_from_constants, is_view
 from costs.roofline import Roofline
 from graphs.graph import Graph, Value
+from graphs.passes import merge_common_subexpressions
 from operators.layout import Permute
 from operators.sources import Scalar
 from rewrites.apply import RewriteError, apply_in_place
@@ -77,11 +78,14 @@ def settle(
                 continue
             touched.update(applied.touched, match.nodes)
             found.steps.append((entry.rule.__name__, place, entry.certificate))
+        merged = merge_common_subexpressions(graph) if touched else 0
         if touched:
             after_round(graph, found)
         around = {node for node in touched | postponed if node in graph.network}
         if not around or not found.complete:
             return found
+        if merged:  # what had several readers may have one now, for which a law that repeats no work was waiting
+            around = None
     found.complete = False
     return found
 
@@ -108,17 +112,26 @@ def _repeats_nothing(graph: Graph, match: Match, free: Collection[int]) -> bool:
 
 
 def _pays(match: Match, graph: Graph, roofline: Roofline) -> bool:
-    """By the roofline, what the rewrite adds takes no longer than what it removes."""
+    """By the roofline, what the rewrite adds takes no longer than what it removes, and less where it also adds views.
+
+    Views that are added count nothing, as other laws may move them on.
+    """
     try:
         applied = apply_in_place(match, graph)
     except RewriteError:
         return False
     prices = Prices(roofline)
     affected = prices.affected(graph, applied.added, applied.rewired)
-    after = prices.total(graph, (*applied.added, *affected), computed_from_constants(graph)).time
+    moving = _moving(graph, applied.added)
+    after = prices.total(graph, (*moving, *_moving(graph, affected)), computed_from_constants(graph)).time
     applied.undo()
-    before = prices.total(graph, (*applied.removed, *affected), computed_from_constants(graph)).time
-    return after <= before
+    before = prices.total(graph, (*applied.removed, *_moving(graph, affected)), computed_from_constants(graph)).time
+    return after < before or (after == before and len(moving) == len(applied.added))
+
+
+def _moving(graph: Graph, nodes: Iterable[int]) -> list[int]:
+    """The nodes that are no mere views."""
+    return [node for node in nodes if not is_view(graph.operator(node))]
 
 
 def _read(match: Match) -> set[int]:

@@ -15,7 +15,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "activations": ("activations", "gates"),
     "layout": ("layout", "movement", "channels_last", "concatenation"),
     "reductions": ("reductions", "statistics"),
-    "pooling": ("pooling",),
+    "pooling": ("pooling", "subsampling"),
     "indexing": ("indexing",),
     "casts": ("casts",),
     "constants": ("constants",),

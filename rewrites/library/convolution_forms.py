@@ -68,6 +68,7 @@ class StridedPointwiseConvolutionAsSlice(Rule):
     """A 1x1 convolution with a stride is that convolution of every stride-th row and column."""
 
     source = "definition of the stride"
+    tried = True
     trainable = True
 
     def pattern(x: Image, weight: Pointwise, bias: PerOutput, stride: Pair):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
+from costs.devices import PROCESSOR
+from costs.roofline import Roofline
 from graphs.evaluate import evaluate
 from graphs.graph import Graph
 from graphs.trace import Proxy, trace
@@ -134,3 +136,39 @@ def test_no_time_left_ends_it():
 def test_literals_are_the_patterns_numbers():
     assert 0.5**0.5 in literals(rules())
     assert 6.0 not in literals(rules())
+
+
+def test_a_stride_moves_up_to_what_reads_neighbours():
+    """Two 1x1 convolutions that read every second position of a residual block: the block computes no others."""
+
+    def block(x, weight, expand, skip, reduce):
+        y = F.conv2d(torch.relu(F.conv2d(x, weight, padding=1)), expand)
+        z = torch.relu(y + F.conv2d(x, skip))
+        return F.conv2d(z, skip.transpose(0, 1), stride=2) + F.conv2d(z, reduce, stride=2)
+
+    constants = {"weight": drawn(3, 4, 3, 3), "expand": drawn(6, 3, 1, 1), "skip": drawn(6, 4, 1, 1), "reduce": drawn(4, 6, 1, 1)}
+    graph = graph_of(block, constants, (2, 4, 9, 6))
+    x = drawn(2, 4, 9, 6)
+    expected = evaluate(graph, [x], float64=True)[0]
+    chosen = rules()
+    assert not settle(graph, chosen).steps
+    for name in ("StridedPointwiseConvolutionAsSlice", "PointwiseConvolutionOfSubsample"):
+        tried = [entry.rule for entry in chosen if entry.rule.__name__ == name]
+        assert settle(graph, chosen, tried=tried, roofline=Roofline(PROCESSOR, "copies")).complete
+    graph.remove_dead()
+    assert kinds(graph).count("Slice") == 0
+    sizes = {graph.types(node)[0].shape[2:] for node in graph.network if type(graph.operator(node)).__name__ in ("Conv2d", "Relu", "Add")}
+    assert sizes == {(5, 3)}
+    torch.testing.assert_close(evaluate(graph, [x], float64=True)[0], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_stride_stays_where_every_position_is_read():
+    def block(x, weight, reduce):
+        y = torch.relu(F.conv2d(x, weight, padding=1))
+        return F.conv2d(y, reduce, stride=2), y
+
+    graph = graph_of(block, {"weight": drawn(4, 4, 3, 3), "reduce": drawn(5, 4, 1, 1)}, (2, 4, 8, 8))
+    chosen = rules()
+    strided = next(entry.rule for entry in chosen if entry.rule.__name__ == "StridedPointwiseConvolutionAsSlice")
+    settle(graph, chosen, tried=(strided,), roofline=Roofline(PROCESSOR, "copies"))
+    assert {graph.types(node)[0].shape[2:] for node in graph.network if type(graph.operator(node)).__name__ == "Relu"} == {(8, 8)}
