@@ -40,7 +40,8 @@ def rewrite(match: Match, graph: Graph, before: Reference, expected: Sequence[An
         new = prices.total(graph, (*applied.added, *affected), after)
         stated = changed(cost, prices.total(old, (*applied.removed, *affected), free), new)
         must_cost(f"{name}, cost by difference", stated, roofline.cost(graph, memory=False), memory=False)
-    must_agree(name, before, expected, Reference(graph, before.inputs, before.seed).values())
+    rewritten = Reference(graph, before.inputs, before.seed)
+    must_agree(name, before, expected, rewritten.values(), rewritten)
     return applied
 
 

@@ -240,6 +240,24 @@ def test_rounding_is_told_from_a_wrong_value() -> None:
         must_agree("wrong", reference, expected, [expected[0], torch.tensor([1.0, 3.0], dtype=torch.float64)])
 
 
+def test_what_cancels_in_the_rewritten_graph_alone_is_rounding() -> None:
+    inputs = [torch.randn(3, 4)]
+
+    def of(function: Callable[[Any], Any]) -> Reference:
+        graph = Graph()
+        graph.outputs = trace(function, [Proxy(graph, graph.input("x", TensorType((3, 4))))], graph)
+        return Reference(graph, inputs)
+
+    shifted = of(lambda x: torch.clamp(x + 0.1, 2.0, 1e-05))
+    moved = of(lambda x: torch.clamp(x, 2.0 - 0.1, 1e-05 - 0.1) + 0.1)
+    wrong = of(lambda x: torch.clamp(x, 2.0 - 0.1, 2e-05 - 0.1) + 0.1)
+    with pytest.raises(Different):
+        must_agree("alone", shifted, shifted.values(), moved.values())
+    must_agree("both", shifted, shifted.values(), moved.values(), moved)
+    with pytest.raises(Different):
+        must_agree("wrong", shifted, shifted.values(), wrong.values(), wrong)
+
+
 def test_rules_of_a_file_are_fuzzed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("REWRIGHT_CACHE", str(tmp_path / "cache"))
     (tmp_path / "mine.py").write_text(MINE)
