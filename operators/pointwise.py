@@ -114,7 +114,12 @@ def call(name: str, *operands: Any) -> Any:
         elif name in _COMMUTING and not isinstance(operands[0], torch.Tensor):
             operands = operands[::-1]
         return function(*operands)
-    return function(*(_as_tensor(operand) for operand in operands)).item()
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # 1 / 6 of two whole numbers is Python's
+    try:
+        return function(*map(torch.tensor, operands)).item()
+    finally:
+        torch.set_default_dtype(before)
 
 
 _COMMUTING = {"add", "mul"}
@@ -131,12 +136,6 @@ def _beside(operand: Any, operands: tuple[Any, ...]) -> Any:
         return operand
     other = next(tensor for tensor in operands if isinstance(tensor, torch.Tensor))
     return torch.tensor(operand, dtype=torch.result_type(other, operand))
-
-
-def _as_tensor(number: Any) -> Any:
-    import torch
-
-    return torch.tensor(number, dtype=torch.float64 if isinstance(number, float) else None)
 
 
 class Pointwise(Operator):

@@ -157,7 +157,7 @@ def refused(call: Callable[[], Any]) -> bool:
     try:
         call()
     except (ShapeError, RuntimeError, ValueError, IndexError, ZeroDivisionError) as error:
-        return "out of bounds" not in str(error) and "out of range in self" not in str(error)
+        return not any(text in str(error) for text in ("out of bounds", "out of DATA bounds", "out of range in self"))
     return False
 
 

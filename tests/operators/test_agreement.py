@@ -10,8 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from operators.arithmetic import Add, Divide
+from operators.functions import Sqrt
 from operators.operator import OPERATORS, ShapeError, TensorType
-from operators.samples.agreement import ROWS, Disagreement, as_tuple, cases, check_gradient, check_meaning, check_refusal
+from operators.samples.agreement import ROWS, Disagreement, as_tuple, cases, check_gradient, check_meaning, check_refusal, refused
 from operators.samples.drawing import Case
 from operators.samples.pointwise import WITHOUT_A_ROW
 
@@ -83,3 +85,14 @@ class _Wrong(Case):
     def __init__(self, operator: object, operands: list[torch.Tensor]) -> None:
         copy = type("Wrong", (type(operator),), {"run": lambda self, x: x.abs()})
         super().__init__(copy(), operands)
+
+
+def test_whole_numbers_are_divided_as_python_does() -> None:
+    assert Divide().run(1, 6) == 1 / 6
+    assert isinstance(Add().run(1, 6), int) and Sqrt().run(2) == 2**0.5
+
+
+def test_a_position_beyond_a_table_is_data_and_no_refused_size() -> None:
+    table, places = torch.zeros(2, 1), torch.tensor([4])
+    assert not refused(lambda: torch.index_select(table, 1, places))
+    assert refused(lambda: torch.index_select(table, 2, places))
