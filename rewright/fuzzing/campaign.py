@@ -22,8 +22,10 @@ TASK_SECONDS = 120.0
 """A task is ended after so long; where it computed all the time, that is a finding: something does not end."""
 GRACE = 2.0
 """Seconds after the budget in which running tasks may still answer."""
-OPERATORS_PER_TURN = 44
-"""Operators are quick; a round of all of them takes four turns."""
+OPERATORS_PER_TURN = 88
+"""Operators are quick; a round of all of them takes two turns."""
+OPERATORS_FIRST = 500
+"""So many go in the first turns, three rounds, and then a quarter in each."""
 IN_FLIGHT = 3
 """Tasks given out for each process."""
 
@@ -135,14 +137,14 @@ _TURN = {"operator": 4, "rule": 1, "proof": 1, "law": 1, "firing": 1, "walk": 1,
 _MOST = {"operator": 6, "rule": 4, "proof": 4, "law": 2, "firing": 4, "walk": 4, "model": 4, "given": 1}
 """Examples of a task at most."""
 _OTHERS = (
-    "model", "firing", "firing", "law", "proof", "walk", "firing", "law", "firing", "proof", "law", "firing", "model", "firing", "law",
-    "rule", "firing", "walk", "law", "given", "firing", "proof",
+    "model", "firing", "law", "firing", "law", "proof", "walk", "firing", "law", "firing", "law", "rule", "model", "firing", "law",
+    "firing", "law", "given", "firing", "walk", "law", "firing", "law", "proof",
 )  # fmt: skip
 
 
 def _turn(number: int) -> Iterator[str]:
-    """The kinds of one turn; operators go through three rounds quickly, and then less often."""
-    many = OPERATORS_PER_TURN if number * OPERATORS_PER_TURN < 400 else OPERATORS_PER_TURN // 4
+    """The kinds of one turn, operators between the others."""
+    many = OPERATORS_PER_TURN if number * OPERATORS_PER_TURN < OPERATORS_FIRST else OPERATORS_PER_TURN // 4
     for position, kind in enumerate(_OTHERS):
         yield kind
         yield from ["operator"] * ((position + 1) * many // len(_OTHERS) - position * many // len(_OTHERS))
