@@ -33,10 +33,12 @@ VOCABULARIES: tuple[tuple[Sequence[str], int, tuple[int, int]], ...] = (
     (("matmul", "add", "identity", "scale"), 3, (3, 0)),
     (RESIDUAL, 4, (1, 1)),
     (("biased", "scale"), 3, (1, 1)),
-    (("max", "average", "concat"), 3, (2, 0)),
     (("conv", "add", "centre"), 3, (1, 1)),
-    (("biased", "concat"), 3, (1, 2)),
-    (("biased", "add", "centre"), 3, (1, 2)),
+    (("average", "add"), 3, (2, 0)),
+    (("Silu", "sigmoid", "mul"), 2, (2, 0)),
+    (("Linear", "Add"), 2, (2, 1)),
+    (("Sqrt", "Reciprocal", "Rsqrt"), 2, (1, 0)),
+    (("Exp", "Divide", "Sum", "Softmax"), 3, (1, 0)),
 )
 """The families of each discovery, the operations on a side at most, and the inputs of each sort (activations, weights)."""
 
@@ -158,9 +160,52 @@ class ResidualAdapter(nn.Module):
         return width_scale(x @ self.weight + x) @ width_scale(y @ self.weight).T
 
 
+class GatedPerceptron(nn.Module):
+    """A perceptron whose gate is written x·sigmoid(x), and whose biases are added by themselves; Ramachandran et al. 2017, section 2.
+
+    x: [n, width]   ->   [n, width]
+    """
+
+    def __init__(self, width: int = 512) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 2 * width, bias=False), nn.Linear(2 * width, width, bias=False)
+        self.shift = nn.Parameter(torch.randn(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.up(x)
+        result: Tensor = self.down(y * torch.sigmoid(y)) + self.shift
+        return result
+
+
+class RootMeanSquare(nn.Module):
+    """RMSNorm in parts, with the reciprocal of a root; Zhang and Sennrich 2019, equation 4.
+
+    x: [n, width]   ->   [n, width]
+    """
+
+    def __init__(self, width: int = 512) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.reciprocal(torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-6)) * self.weight
+
+
+class HandMadeAttention(nn.Module):
+    """Attention weights over the rows of a matrix of scores, as exponentials over their sum; Bahdanau et al. 2015, equation 6.
+
+    query, key, value: [n, width]   ->   [n, width]
+    """
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        weights = torch.exp(query @ key.mT)
+        return weights / weights.sum(-1, keepdim=True) @ value
+
+
 def width_scale(x: Tensor) -> Tensor:
     """Each factor of a product scaled by the fourth root of its width, as attention in half precision has it."""
-    return x * x.shape[-1] ** -0.25
+    factor: float = x.shape[-1] ** -0.25
+    return x * factor
 
 
 def _of(module: nn.Module, *inputs: Tensor) -> Graph:
@@ -181,6 +226,9 @@ MODELS: dict[str, Callable[[], Graph]] = {
     "NasNet-A cell": lambda: _of(NasNetCell(96, 96, 44), torch.randn(4, 96, 32, 32), torch.randn(4, 96, 32, 32)),
     "LSTM cell": lambda: _of(LstmCell(), *(torch.randn(64, 512) for _ in range(3))),
     "residual adapter": lambda: _of(ResidualAdapter(), torch.randn(256, 512), torch.randn(256, 512)),
+    "gated perceptron": lambda: _of(GatedPerceptron(), torch.randn(256, 512)),
+    "RMSNorm in parts": lambda: _of(RootMeanSquare(), torch.randn(256, 512)),
+    "attention in parts": lambda: _of(HandMadeAttention(), *(torch.randn(256, 64) * 0.3 for _ in range(3))),
     "NasRNN": lambda: _of(NasRNN(steps=1), torch.randn(1, 1, 512), torch.randn(1, 512)),
 }
 

@@ -25,11 +25,11 @@ from operators.samples.agreement import ROWS, cases
 from operators.samples.drawing import Case
 from rewrites.generator.residues import Operand, meaning_of
 from rewrites.generator.vocabulary import SORTS, Operation
-from rewrites.generator.world import WORLDS
+from rewrites.generator.world import WORLDS, World
 
 _FORMS = 3
 """How many forms of one operator take part."""
-_SAMPLES = 60
+_SAMPLES = 150
 _RANKS = (None, 1, 2, 3, 4)
 _OF_ONE_DTYPE = ("dtype=", "torch.float", "torch.bfloat16")
 """What a call says that holds for operands of the sample's dtype alone."""
@@ -105,7 +105,9 @@ def _drawn(full: str) -> list[Case]:
     """Sample calls, the same each time."""
     drawn: list[Case] = []
 
-    @settings(max_examples=_SAMPLES, derandomize=True, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    quiet = list(HealthCheck)
+
+    @settings(max_examples=_SAMPLES, derandomize=True, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=quiet)
     @given(cases(full))
     def collect(case: Case) -> None:
         drawn.append(case)
@@ -139,17 +141,23 @@ def _operation(full: str, case: Case, template: Sequence[Operand | str], text: s
 
 
 def _fits(kernel: Callable[..., torch.Tensor], ranks: tuple[int, ...]) -> bool:
-    """Whether in every world there are inputs of these ranks that the kernel takes, with a result that is not empty."""
+    """Whether in every world there are inputs of these ranks of which the kernel makes more than nothing, one of them, or a constant."""
     shapes = {sort.name: [sort.shape(world) for world in WORLDS] for sort in SORTS.values()}
     distinct = {str(found): found for found in shapes.values()}.values()
     for picked in itertools.product(*([found for found in distinct if len(found[0]) == rank] for rank in ranks)):
         try:
-            results = [kernel(world, *(world.draw((1, *shape[i])) for shape in picked)) for i, world in enumerate(WORLDS)]
+            made = [_makes(kernel, world, [shape[i] for shape in picked]) for i, world in enumerate(WORLDS)]
         except (ValueError, IndexError):
             continue
-        if all(result.numel() for result in results):
+        if all(made):
             return True
     return False
+
+
+def _makes(kernel: Callable[..., torch.Tensor], world: World, shapes: Sequence[tuple[int, ...]]) -> bool:
+    draws = [[world.draw((1, *shape)) for shape in shapes] for _ in range(2)]
+    first, second = (kernel(world, *operands) for operands in draws)
+    return first.numel() > 0 and not torch.equal(first, second) and not any(torch.equal(first, operand) for operand in draws[0])
 
 
 class _Unwritten(ValueError):
