@@ -8,8 +8,11 @@ modules run in turn: the model as it came, its graph emitted unchanged (what cap
 medians, ratios are medians over rounds with their range at 95 %. What `optimize` would take back, because the clock says that it is slower
 than either of the others, is the model as it came, and counts as 1. The process keeps the memory that it frees, so that page faults are not
 in the times. Optimised graphs and times are kept in the folder `--state`, so that the benchmark can be stopped and taken up again (`--only
-optimise` does the first half, `--anew` times once more). With one thread, eager times are the thread's own, without what other programs
-take.
+optimise` does the first half, `--anew` times once more).
+
+With one thread, eager times are the thread's own, without what other programs take. With more, and `OMP_WAIT_POLICY=PASSIVE` set before
+the start, they are those of the thread that calls: its share of the work beside the other threads', waiting left out; without it, the
+wall's. Graphs are optimised by the kernels of as many threads as were given when they first were.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from graphs.serialise import load, save
 from rewright.layouts import channels_last
 from rewright.optimization import optimize
 from rewright.speed import compared
-from rewright.timed import WORTH
+from rewright.timed import layout_of
 
 HEADS = (
     "model",
@@ -88,18 +91,15 @@ def timed(name: str, batch: int, mode: str, notes: dict[str, Any], seconds: floa
     arguments, named = call_arguments(inputs)
     steps = len(notes["rules"])
     graph = load(Path(notes["path"]))
+    clock = Eager().clock() if mode == "eager" else time.perf_counter
     unchanged, chosen, layout = to_module(capture(module, inputs)), to_module(graph), "as it was"
     if mode == "eager":
         laid_out, number = channels_last(graph)
-        if number:
-            other = to_module(laid_out)
-            speed = compared(chosen, other, arguments, named, "eager", seconds / 2)
-            if speed.low > 1.0 and speed.ratio >= WORTH:
-                chosen, layout, steps = other, "channels-last", steps + 1
+        found = layout_of(chosen, to_module(laid_out), to_module(laid_out), arguments, named, clock) if number else None
+        if found is not None:
+            chosen, layout, steps = found[0], "packed" if "packed" in found[1] else "channels-last", steps + 1
     calls = [runner(each, mode) for each in (module, unchanged, chosen)]
-    taken_back = steps > 0 and compared(calls[0], calls[2], arguments, named, "eager", seconds).slower
-    # With one thread, eager mode runs on this thread alone: its own clock leaves out what other programs take.
-    clock = Eager().clock() if mode == "eager" else time.perf_counter
+    taken_back = steps > 0 and compared(calls[0], calls[2], arguments, named, "eager", seconds, clock).slower
     with torch.no_grad():
         timings = interleaved([lambda call=call: call(*arguments, **named) for call in calls], seconds, fewest=5, most=31, clock=clock)  # type: ignore[misc]
         error = largest_error(calls[0](*arguments, **named), calls[2](*arguments, **named))
@@ -136,7 +136,7 @@ def report(rows: dict[str, dict[str, Any]]) -> str:
         for key, row in found.items():
             name, batch, *_ = key.split(" ")
             ratios = [f"{ratio:.2f} ({low:.2f} to {high:.2f})" for ratio, low, high in (row["given"], row["unchanged"])]
-            note = ", taken back" if row["taken back"] else ", channels-last" if row["layout"] == "channels-last" else ""
+            note = ", taken back" if row["taken back"] else "" if row["layout"] == "as it was" else f", {row['layout']}"
             lines.append((name, batch, *(f"{ms:.2f}" for ms in row["ms"]), *ratios, f"{row['steps']}{note}", f"{row['error']:.1e}"))
         parts.append("\n\n".join([f"## {mode}, {threads} threads", table(HEADS, lines), summary(list(found.values()))]))
     return "\n\n".join(parts)

@@ -7,6 +7,7 @@ optimised for, the clock says nothing, and that is said.
 from __future__ import annotations
 
 import re
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from costs.devices import Device
 from costs.runtimes import processor
-from costs.timing import Call, Comparison, interleaved
+from costs.timing import Call, Clock, Comparison, interleaved
 
 SECONDS = 4.0
 """About how long the two modules are timed; a module that takes longer than a fifth of this runs five times nevertheless."""
@@ -86,12 +87,13 @@ def compared(
     named: Mapping[str, Any],
     runtime: str = "eager",
     seconds: float = SECONDS,
+    clock: Clock = time.perf_counter,
 ) -> Speed:
-    """Time both modules on the same inputs, in turn, for about so many seconds."""
+    """Time both modules on the same inputs, in turn, for about so many seconds by this clock."""
     calls: list[Call] = [partial(runner(module, runtime), *arguments, **named) for module in (before, after)]
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        first, second = interleaved(calls, seconds, FEWEST, MOST)
+        first, second = interleaved(calls, seconds, FEWEST, MOST, clock)
     found = Comparison.of(first, second)
     machine = f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
     figures = (found.before, found.after, found.ratio, found.low, found.high)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import fx
+from torch.utils import _pytree as pytree
 
 from costs.devices import Device
+from costs.timing import Clock
 from graphs.capture import call_arguments
 from graphs.emit import to_module
 from graphs.interface import interface_of
 from rewright.layouts import LAW, channels_last
+from rewright.packing import pack
 from rewright.speed import SECONDS, compared, profiled, why_not_here
-from search.check import NumericCheckError, compare_native, draw_inputs
+from search.check import UNITS, NumericCheckError, compare_native, draw_inputs, relative_error
 from search.objective import Objective
 from search.result import Step
 
 if TYPE_CHECKING:
     from rewright.optimization import Result
+
+Module = Callable[..., Any]
 
 WORTH = 1.02
 """How many times as fast another layout must make a model to be taken."""
@@ -60,13 +67,13 @@ class Timed:
         return self.result.runtime or "eager"
 
     def settle(self, law: Callable[[], str | None] | None, allow_slower: bool, profile: bool) -> None:
-        """Choose the layout (if its law may be used and has a certificate), take the result back if it is slower, and profile it."""
+        """Choose the layouts (if their law may be used and has a certificate), take the result back if it is slower, and profile it."""
         result = self.result
         if not self.here:
             result.speed_note = f"no speed was measured: {self.why_not}"
             return
         if law is not None and self.runtime == "eager":
-            self._try_channels_last(law)
+            self._try_layouts(law)
         if profile:
             result.profile = profiled(self.before, result.module, self.arguments, self.named)
         if not result.steps:
@@ -88,16 +95,17 @@ class Timed:
             result.module, result.graph, result.after = self.before, result.original, result.before
             result.steps, result.certificates, result.max_error = [], {}, dict.fromkeys(result.max_error, 0.0)
 
-    def _try_channels_last(self, law: Callable[[], str | None]) -> None:
-        """Take the channels-last form of the result if the clock says that it is faster beyond the noise."""
+    def _try_layouts(self, law: Callable[[], str | None]) -> None:
+        """Take the channels-last form of the result, with weights packed or not, if the clock says that it is faster beyond the noise."""
         result = self.result
         graph, number = channels_last(result.graph)
         if not number:
             return
-        module = to_module(graph)
-        speed = compared(result.module, module, self.arguments, self.named, "eager", SECONDS / 2)
-        if speed.low <= 1.0 or speed.ratio < WORTH:
+        plain = to_module(graph)
+        found = layout_of(result.module, plain, to_module(graph), self.arguments, self.named)
+        if found is None:
             return
+        module, what = found
         certificate = law()
         if certificate is None:
             return
@@ -106,9 +114,41 @@ class Timed:
         except NumericCheckError:
             # Another kernel that rounds more than the check allows is no improvement; the result stays as it was checked.
             return
-        step = Step(LAW.__name__, f"{number} tensors laid out channels-last", result.after, result.after, False, certificate)
+        step = Step(LAW.__name__, f"{number} tensors laid out {what}", result.after, result.after, False, certificate)
         result.module, result.graph, result.steps = module, graph, [*result.steps, step]
         result.max_error = {**result.max_error, "native": max(error, result.max_error.get("native", 0.0))}
 
 
-__all__ = ["Timed"]
+def layout_of(
+    given: Module,
+    laid_out: torch.nn.Module,
+    to_pack: fx.GraphModule,
+    arguments: Sequence[Any],
+    named: Mapping[str, Any],
+    clock: Clock = time.perf_counter,
+) -> tuple[torch.nn.Module, str] | None:
+    """The fastest of a module, its channels-last form, and this with packed weights; None where it is the module itself.
+
+    to_pack: the channels-last form once more
+    """
+    speed = compared(given, laid_out, arguments, named, "eager", SECONDS / 2, clock)
+    best: tuple[torch.nn.Module, str, float] | None = None
+    if speed.low > 1.0 and speed.ratio >= WORTH:
+        best = laid_out, "channels-last", speed.ratio
+    number = pack(to_pack)
+    if number and _agree(laid_out, to_pack, arguments, named):
+        speed = compared(given, to_pack, arguments, named, "eager", SECONDS / 2, clock)
+        if speed.low > 1.0 and speed.ratio >= WORTH * (best[2] if best else 1.0):
+            best = to_pack, f"channels-last, weights of {number} convolutions packed", speed.ratio
+    return None if best is None else best[:2]
+
+
+def _agree(left: Module, right: Module, arguments: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """The modules give the same but for rounding."""
+    with torch.no_grad():
+        pairs = zip(*(pytree.tree_leaves(side(*arguments, **named)) for side in (left, right)), strict=True)
+        tensors = [(a, b) for a, b in pairs if isinstance(a, torch.Tensor)]
+    return all(relative_error(a, b) <= (UNITS * torch.finfo(a.dtype).eps if a.is_floating_point() else 0.0) for a, b in tensors)
+
+
+__all__ = ["WORTH", "Timed", "layout_of"]

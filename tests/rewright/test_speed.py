@@ -43,7 +43,7 @@ class Normalised(nn.Module):
 def taking(seconds_before: float, seconds_after: float) -> Callable[..., Speed]:
     """A clock that finds these times."""
 
-    def clock(before: object, after: object, arguments: object, named: object, runtime: str = "eager", seconds: float = 0.0) -> Speed:
+    def clock(before: object, after: object, arguments: object, named: object, runtime: str = "eager", *timing: object) -> Speed:
         ratio = seconds_before / seconds_after
         return Speed(runtime, "here", seconds_before, seconds_after, ratio, ratio * 0.99, ratio * 1.001, 9, ratio * 1.001 < 0.99)
 
