@@ -66,7 +66,8 @@ class Eager:
     dispatches_views = True
 
     def versions(self) -> Mapping[str, str]:
-        return {"torch": torch.__version__, "threads": str(torch.get_num_threads())}
+        threads = torch.get_num_threads()
+        return {"torch": torch.__version__, "threads": f"{threads}, waiting asleep" if threads > 1 and waits_asleep() else str(threads)}
 
     def prepare(self, fragment: Fragment, copies: int = 1) -> Call:
         module, inputs = _that_runs(fragment)
@@ -76,11 +77,17 @@ class Eager:
         return lambda: next(calls)()
 
     def clock(self) -> Clock:
-        # One thread's own clock is the wall's on an idle machine, and right on a busy one.
-        return time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+        # One thread's own clock is the wall's on an idle machine, and right on a busy one. So is that of the thread that calls where the
+        # others do equal shares beside it and it sleeps while it waits for them.
+        return time.thread_time if torch.get_num_threads() == 1 or waits_asleep() else time.perf_counter
 
     def idle(self) -> Call:
         return tuple
+
+
+def waits_asleep() -> bool:
+    """Threads that wait for others take no time of their own: OpenMP was told so before the process began."""
+    return os.environ.get("OMP_WAIT_POLICY", "").upper() == "PASSIVE"
 
 
 class Inductor:
