@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 import operator as python_operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -62,9 +62,8 @@ def _spellings(kind: type[Operator] | None, full: str) -> Iterator[str]:
 
 @cache
 def _forms(full: str) -> tuple[Operation, ...]:
-    found: dict[str, tuple[tuple[object, ...], Operation]] = {}
+    found: dict[tuple[str, tuple[int | None, ...]], tuple[tuple[object, ...], _Form]] = {}
     reason = "no sample call has only such operands"
-    seen: set[tuple[str, tuple[int | None, ...]]] = set()
     for case in _drawn(full):
         template = [_place(operand) for operand in case.operands]
         ranks = tuple(_rank(operand) for operand in case.operands)
@@ -78,27 +77,50 @@ def _forms(full: str) -> tuple[Operation, ...]:
         except _Unwritten as error:
             reason = str(error)
             continue
-        if (text, ranks) in seen or text == "{0}" or any(word in text for word in _OF_ONE_DTYPE):
-            continue
-        seen.add((text, ranks))
-        if (made := _operation(full, case, template, text)) is not None:
-            entry = (_unusualness(case.operator, template, made), made)
-            found[text] = min(entry, found.get(text, entry), key=lambda form: form[0])
-    if not found:
+        if text != "{0}" and not any(word in text for word in _OF_ONE_DTYPE):
+            form = _Form(full, case.operator, tuple(template), tuple(rank for rank in ranks if rank is not None), text)
+            found[text, ranks] = form.unusualness, form
+    chosen: dict[str, Operation] = {}
+    for _, form in sorted(found.values(), key=lambda entry: entry[0]):
+        if len(chosen) < _FORMS and form.text not in chosen and not (chosen and 3 in form.ranks):
+            operation = form.operation()
+            if operation is not None:
+                chosen[form.text] = operation
+    if not chosen:
         raise ValueError(f"{full}: must compute real numbers from matrices, images, sequences or vectors to take part; {reason}")
-    usual = [entry for entry in found.values() if 3 not in entry[1].ranks]
-    chosen = [operation for _, operation in sorted(usual or found.values(), key=lambda entry: entry[0])[:_FORMS]]
     if len(chosen) == 1:
-        return (chosen[0],)
-    return tuple(replace(o, name=f"{o.name}_{number}", word=f"{o.word}{number}") for number, o in enumerate(chosen, 1))
+        return tuple(chosen.values())
+    return tuple(replace(o, name=f"{o.name}_{number}", word=f"{o.word}{number}") for number, o in enumerate(chosen.values(), 1))
 
 
-def _unusualness(operator: Operator, template: Sequence[Operand | str], made: Operation) -> tuple[object, ...]:
-    """What sorts the plain forms first: attributes as by default, operands that are terms, matrices and images, a short text."""
-    fields = dataclasses.fields(operator)  # type: ignore[arg-type]
-    changed = sum(getattr(operator, field.name) != field.default for field in fields)
-    numbers = sum(not isinstance(place, str) for place in template)
-    return changed, numbers, sum(rank in (1, 3) for rank in made.ranks), len(made.text), made.text
+@dataclass(frozen=True)
+class _Form:
+    """One call of an operator: what stands at its operands' places, the ranks of those that are tensors, its text."""
+
+    full: str
+    operator: Operator
+    template: tuple[Operand | str, ...]
+    ranks: tuple[int, ...]
+    text: str
+
+    @property
+    def unusualness(self) -> tuple[object, ...]:
+        """What sorts the plain forms first: attributes as by default, operands that are terms, matrices and images, a short text."""
+        fields = dataclasses.fields(self.operator)  # type: ignore[arg-type]
+        changed = sum(getattr(self.operator, field.name) != field.default for field in fields)
+        numbers = sum(not isinstance(place, str) for place in self.template)
+        return 3 in self.ranks, changed, numbers, sum(rank == 1 for rank in self.ranks), len(self.text), self.text, self.ranks
+
+    def operation(self) -> Operation | None:
+        """The operation; None where no inputs fit it. Its operands have any rank where matrices fit, or the sample's ranks."""
+        kernel = meaning_of(self.operator, self.template)
+        matrices = (2,) * len(self.ranks)
+        free = (self.ranks == matrices or ".shape[" not in self.text) and _fits(kernel, matrices)
+        if not free and not _fits(kernel, self.ranks):
+            return None
+        commutative = self.operator.commutative and len(self.ranks) == 2 == len(self.template)
+        ranks = (None,) * len(self.ranks) if free else self.ranks
+        return Operation(self.full, ranks, kernel, self.text, commutative=commutative, word=self.full, declared=True)
 
 
 def _drawn(full: str) -> list[Case]:
@@ -126,18 +148,6 @@ def _rank(operand: Any) -> int | None:
     if not isinstance(operand, torch.Tensor):
         return None
     return operand.ndim if operand.is_floating_point() else -1
-
-
-def _operation(full: str, case: Case, template: Sequence[Operand | str], text: str) -> Operation | None:
-    """The operation of one form; None where no inputs fit it. Its operands have any rank where matrices fit, or the sample's ranks."""
-    kernel = meaning_of(case.operator, template)
-    drawn = tuple(operand.ndim for operand in case.operands if isinstance(operand, torch.Tensor))
-    matrices = (2,) * len(drawn)
-    free = (drawn == matrices or ".shape[" not in text) and _fits(kernel, matrices)
-    if not free and not _fits(kernel, drawn):
-        return None
-    commutative = case.operator.commutative and len(drawn) == 2 == len(template)
-    return Operation(full, (None,) * len(drawn) if free else drawn, kernel, text, commutative=commutative, word=full, declared=True)
 
 
 def _fits(kernel: Callable[..., torch.Tensor], ranks: tuple[int, ...]) -> bool:
