@@ -6,10 +6,13 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
 
 import torch
 
 from graphs.graph import Graph, Value
+from operators.binding import torch_aliases
 from operators.expressions import Formula, Truth, equal
 from operators.operator import Effect, Operator
 from operators.sources import Constant, Input, Scalar
@@ -68,12 +71,33 @@ def _proved(ground: Ground, goals: Sequence[tuple[Truth, str]], facts: Sequence[
 
 
 def is_trivial(traced: TracedCase) -> bool:
-    """Both sides are the same graph."""
+    """Both sides are one graph, wherever torch takes the pattern, and are written alike.
+
+    Different calls for one graph (`movedim` for `permute`, axis −1 for 2) are a rule like any other, whose proof is short.
+    """
     forms: list[list[str]] = []
+    same = same_code(traced.rule)
+    if not same and (traced.narrowed or _words(traced.rule.pattern) != _words(traced.rule.replacement)):
+        return False
     for graph in (traced.pattern, traced.replacement):
         known: dict[int, str] = {}
         forms.append([_form(graph, value, known) for value in graph.outputs])
     return forms[0] == forms[1]
+
+
+def _words(function: Any) -> set[str]:
+    """The calls for which torch has another call as well, and the numbers, that a function is written with.
+
+    `view` is another call than `reshape`: torch refuses it where the elements do not lie one after the other.
+    """
+    names, found = {*torch_aliases(), "view"}, set[str]()
+    pending: list[CodeType] = [function.__code__]
+    while pending:
+        code = pending.pop()
+        found |= {name for name in code.co_names if name in names}
+        pending += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        found |= {repr(constant) for constant in code.co_consts if constant is not None and not isinstance(constant, (CodeType, str))}
+    return found
 
 
 def _form(graph: Graph, value: Value, known: dict[int, str]) -> str:

@@ -80,6 +80,30 @@ class ChangesNothing(Rule):
         return torch.add(a, b)
 
 
+class CountsFromTheEnd(Rule):
+    """The last 3 entries are those from n - 3 on, which short rows do not have."""
+
+    source = "a slice that clamps what it is given, and one that does not"
+
+    def pattern(x: Float[Tensor, "n"]):
+        return x[-3:]
+
+    def replacement(x):
+        return x[x.shape[0] - 3 :]
+
+
+class MovesAnAxis(Rule):
+    """To move the first axis to the end is a permutation."""
+
+    source = "two calls for one graph"
+
+    def pattern(x: Float[Tensor, "a b c"]):
+        return torch.movedim(x, 0, 2)
+
+    def replacement(x):
+        return x.permute(1, 2, 0)
+
+
 class AlwaysRaises(Rule):
     """The inverse of a row is the row."""
 
@@ -152,6 +176,8 @@ class DeclaresWithoutProof(Rule):
         (NeverApplies, Status.VACUOUS, "no sizes meet the conditions"),
         (NeverAppliesToNumbers, Status.VACUOUS, "no numbers meet the conditions"),
         (ChangesNothing, Status.TRIVIAL, "both sides are the same"),
+        (CountsFromTheEnd, Status.REFUTED, "shape"),
+        (MovesAnAxis, Status.PROVED, ""),
         (AlwaysRaises, Status.ERROR, "the pattern raises on every example"),
         (FewerOutputs, Status.REFUTED, "number of outputs"),
         (RarelyApplies, Status.PROVED, ""),
