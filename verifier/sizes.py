@@ -94,6 +94,7 @@ class SizeModel:
     def __init__(self, names: Sequence[str], attributes: Iterable[str], facts: Iterable[Truth], landmarks: Iterable[int] = ()) -> None:
         self.dims = DIMS + tuple(number + step for number in landmarks for step in (0, 1, -1))
         self.facts = flattened(facts)
+        self.limits = _limits(self.facts)
         mentioned = {symbol.name for fact in self.facts for symbol in formula_symbols(fact)}
         self.names = list(dict.fromkeys([*names, *sorted(mentioned)]))
         self.attributes = set(attributes)
@@ -110,7 +111,7 @@ class SizeModel:
         pick = source.choice((1, 2, 3)) if few else None
         values: Assignment = {}
         for name in self.names:
-            drawn = source.choice(ATTRIBUTES if name in self.attributes else self.dims)
+            drawn = source.choice(self._drawn(name))
             values[name] = pick if pick is not None and name not in self.attributes else drawn
         for name, solve in self._repairs:
             try:
@@ -120,6 +121,10 @@ class SizeModel:
             if solved is not None:
                 values[name] = solved
         return values if self.admits(values) else None
+
+    def _drawn(self, name: str) -> tuple[int, ...]:
+        """What is drawn for a name; for an attribute also where the conditions end."""
+        return ATTRIBUTES + self.limits.get(name, ()) if name in self.attributes else self.dims
 
     def pool(self, seed: int, count: int = 24, tries: int = 400) -> list[Assignment]:
         """Up to `count` different assignments, the smallest first; empty when none was found."""
@@ -166,7 +171,7 @@ class SizeModel:
                 solver.push()
                 for name in source.sample(self.names, len(self.names)):
                     solver.push()
-                    solver.add(unknowns[name] == source.choice(ATTRIBUTES if name in self.attributes else self.dims))
+                    solver.add(unknowns[name] == source.choice(self._drawn(name)))
                     if solver.check() != z3.sat:
                         solver.pop()
                 if solver.check() == z3.sat:
@@ -218,6 +223,28 @@ def _lower(value: int, attribute: bool) -> list[int]:
         return [c for c in dict.fromkeys((1, 2, value // 2, value - 1)) if 1 <= c < value] if value else [1, 2]
     candidates = [0, 1, value // 2, value - 1] if value > 0 else [1, 0, value + 1] if value < 0 else []
     return [c for c in dict.fromkeys(candidates) if (abs(c), c < 0) < (abs(value), value < 0)]
+
+
+def _limits(facts: Iterable[Truth]) -> dict[str, tuple[int, ...]]:
+    """For each symbol that a fact bounds by a small number, that number."""
+    found: dict[str, tuple[int, ...]] = {}
+    for fact in facts:
+        if not isinstance(fact, Comparison) or fact.relation != ">=":
+            continue
+        terms = dict(fact.expression.terms)
+        number = terms.pop((), 0)
+        if len(terms) != 1:
+            continue
+        ((monomial, coefficient),) = terms.items()
+        if len(monomial) == 1 and isinstance(monomial[0], Symbol):
+            limit = -(number // coefficient) if coefficient > 0 else number // -coefficient
+            if 5 < abs(limit) <= _LARGEST_LIMIT:
+                found[monomial[0].name] = (*found.get(monomial[0].name, ()), limit)
+    return found
+
+
+_LARGEST_LIMIT = 64
+"""Attributes are drawn where conditions end up to here: one more bit than a word has, not windows of a thousand positions."""
 
 
 def _repairs(facts: Iterable[Truth]) -> list[tuple[str, Callable[[Mapping[str, int]], int | None]]]:
