@@ -1,4 +1,4 @@
-"""Pointwise rules bit by bit: each side as a Z3 term over floating-point numbers or bit vectors, and the proof that they are equal.
+"""Elements bit by bit: what pointwise operators compute, as Z3 terms over floating-point numbers and bit vectors.
 
 Each torch operator is one correctly rounded operation, as PyTorch's kernels have it (half-precision tensors combine with Python
 numbers in float32 and round once). Operators without a bit-precise meaning here are uninterpreted: equal operands, equal results.
@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphs.graph import Graph, Value
-from operators.operator import Operator, kind_of
-from operators.sources import Constant, Input, Scalar
-from rewrites.cases import TracedCase
-from rewrites.rule import Change, Equality
+from operators.expressions import Expression, Symbol
+from operators.operator import kind_of
 from verifier.questions import unsatisfiable
 
 FLOAT_FORMATS = {"float16": (5, 11), "bfloat16": (8, 8), "float32": (8, 24), "float64": (11, 53)}
@@ -30,16 +27,17 @@ class NotCovered(NotImplementedError):
 
 @dataclass(frozen=True)
 class Word:
-    """One element: a Z3 term, or a Python number; `weak` for Python numbers and real attributes."""
+    """One element: a Z3 term, or a Python number; `weak` for Python numbers and attributes, `unsigned` for bytes."""
 
     term: Any
     kind: str
     weak: bool = False
+    unsigned: bool = False
 
 
 @dataclass
 class BitAlgebra:
-    """The meaning of pointwise operators on elements of one dtype."""
+    """The meaning of pointwise operators on elements of one floating dtype, or of whole ones of any."""
 
     dtype: str
     functions: dict[str, Any] = field(default_factory=dict)
@@ -52,6 +50,10 @@ class BitAlgebra:
     """Words computed so far, each different from the others."""
     until: float = math.inf
     """When to stop asking which words are the same (seconds, monotonic)."""
+    limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """The least and the largest number of attributes and sizes by name, where they are known."""
+    ranges: list[Any] = field(default_factory=list)
+    """That the attributes lie within their limits."""
 
     def __post_init__(self) -> None:
         import z3
@@ -62,8 +64,20 @@ class BitAlgebra:
             self.sort = z3.FPSort(*FLOAT_FORMATS[self.dtype])
             self.working = z3.FPSort(8, 24) if self.dtype in ("float16", "bfloat16") else self.sort
         else:
-            width, self.signed = INTEGER_FORMATS[self.dtype]
-            self.sort = z3.BitVecSort(width)
+            self.sort = self.whole(self.dtype)
+
+    def whole(self, dtype: str) -> Any:
+        """Z3's sort for a dtype of whole numbers.
+
+        Raises: NotCovered for another dtype, and where the rule is on floats.
+        """
+        if self.floating or dtype not in INTEGER_FORMATS:
+            raise NotCovered(f"{dtype} in a rule on {self.dtype}")
+        return self.z3.BitVecSort(INTEGER_FORMATS[dtype][0])
+
+    def of_whole(self, term: Any, dtype: str) -> Word:
+        """A term as a whole number of the dtype."""
+        return Word(term, "int", unsigned=not INTEGER_FORMATS[dtype][1])
 
     def unknown(self, name: str, dtype: str, weak: bool) -> Word:
         """An element of an input."""
@@ -72,6 +86,8 @@ class BitAlgebra:
             return Word(self.z3.Bool(name), "bool")
         if weak and kind == "float":
             return Word(self.z3.FP(name, self.z3.FPSort(11, 53)), "float", weak=True)
+        if not self.floating:
+            return self.of_whole(self.z3.Const(name, self.whole(dtype)), dtype)
         if dtype != self.dtype:
             raise NotCovered(f"{name} is {dtype} in a rule on {self.dtype}")
         return Word(self.z3.Const(name, self.sort), kind)
@@ -85,6 +101,31 @@ class BitAlgebra:
         if isinstance(value, float):
             return Word(self.z3.FPVal(value, self.z3.FPSort(11, 53)) if math.isfinite(value) else self._special(value), "float", weak=True)
         raise NotCovered(f"a number that is not known: {value}")
+
+    def polynomial(self, value: Expression) -> Word:
+        """A size, attribute or polynomial of them, which has at most 64 bits.
+
+        Raises: NotCovered where that is not known.
+        """
+        z3 = self.z3
+        if self.floating or not all(isinstance(atom, Symbol) and atom.name in self.limits for atom in value.atoms):
+            raise NotCovered(f"a number that is not known: {value}")
+        least = most = 0
+        term = z3.BitVecVal(0, 64)
+        for monomial, coefficient in value.terms.items():
+            ends, product = (coefficient, coefficient), z3.BitVecVal(coefficient, 64)
+            for atom in monomial:
+                low, high = self.limits[str(atom)]
+                corners = [a * b for a in ends for b in (low, high)]
+                ends = (min(corners), max(corners))
+                unknown = z3.BitVec(f"{atom} as a number", 64)
+                self.ranges += [unknown >= low, unknown <= high]
+                product = unknown if product.eq(z3.BitVecVal(1, 64)) else product * unknown
+            least, most = least + ends[0], most + ends[1]
+            term = product if term.eq(z3.BitVecVal(0, 64)) else term + product
+            if not (-(2**63) <= ends[0] and ends[1] < 2**63 and -(2**63) <= least and most < 2**63):
+                raise NotCovered(f"a number that may have more than 64 bits: {value}")
+        return Word(term, "int", weak=True)
 
     def _special(self, value: float) -> Any:
         sort = self.z3.FPSort(11, 53)
@@ -107,9 +148,20 @@ class BitAlgebra:
             return z3.If(word.term, one, zero)
         if isinstance(word.term, int):
             return z3.FPVal(float(word.term), sort) if self.floating else z3.BitVecVal(word.term, sort)
+        if isinstance(word.term, self.z3.BitVecRef):
+            return self._fitted(word, sort)
         if not self.floating:
-            return word.term
+            raise NotCovered(f"{word.term} is no whole number")
         return word.term if word.term.sort() == sort else z3.simplify(z3.fpToFP(z3.RNE(), word.term, sort))
+
+    def _fitted(self, word: Word, sort: Any) -> Any:
+        """A whole number in another width: cut to its lower bits, or widened by its sign."""
+        if self.floating:
+            raise NotCovered("whole numbers meet floats")
+        own, wanted = word.term.size(), sort.size()
+        if own >= wanted:
+            return word.term if own == wanted else self.z3.Extract(wanted - 1, 0, word.term)
+        return (self.z3.ZeroExt if word.unsigned else self.z3.SignExt)(wanted - own, word.term)
 
     def settled(self, word: Word, milliseconds: int = 400) -> Word:
         """An earlier word that is the same bit for bit, or the word itself: what both sides share need not be compared again."""
@@ -145,14 +197,27 @@ class BitAlgebra:
             return z3.BoolVal(number > 0)
         return z3.BitVecVal(int(number * 3), sort) if isinstance(sort, z3.BitVecSortRef) else z3.FPVal(number, sort)
 
-    def arithmetic(self, name: str, words: Sequence[Word]) -> Word:
-        """An arithmetic operator, rounded once to the dtype."""
+    def truth(self, word: Word) -> Word:
+        """Whether a word is not zero."""
+        if word.kind == "bool":
+            return word
+        if isinstance(word.term, int):
+            return Word(self.z3.BoolVal(word.term != 0), "bool")
+        if word.kind == "float" and not self.is_foreign(word):
+            return Word(self.z3.Not(self.z3.fpIsZero(word.term)), "bool")
+        if not isinstance(word.term, self.z3.BitVecRef):
+            raise NotCovered(f"whether {word.term} is zero")
+        return Word(word.term != self.z3.BitVecVal(0, word.term.sort()), "bool")
+
+    def arithmetic(self, name: str, words: Sequence[Word], dtype: str) -> Word:
+        """An arithmetic operator, rounded once to the dtype; whole numbers wrap in theirs."""
         if all(word.weak for word in words):
             return self._on_numbers(name, words)
         if not self.floating:
             if any(word.kind == "float" for word in words):
                 raise NotCovered("integers meet floats")
-            return Word(self._integer(name, [self.lifted(word, self.sort) for word in words]), "int")
+            sort = self.whole(dtype)
+            return self.of_whole(self._integer(name, [self.lifted(word, sort) for word in words], INTEGER_FORMATS[dtype][1]), dtype)
         mixed = any(word.weak for word in words) or name == "Reciprocal"
         sort = self.working if mixed else self.sort
         if name in ("Add", "Multiply"):
@@ -212,11 +277,11 @@ class BitAlgebra:
         on_ties = z3.If(a == b, a, z3.If(choice(a, b), a, b))
         return z3.If(z3.fpIsNaN(a), a, z3.If(z3.fpIsNaN(b), b, z3.If(z3.fpEQ(a, b), on_ties, z3.If(wins, a, b))))
 
-    def _integer(self, name: str, terms: list[Any]) -> Any:
+    def _integer(self, name: str, terms: list[Any], signed: bool) -> Any:
         z3 = self.z3
         a, b = terms[0], terms[-1]
-        less = (lambda x, y: x < y) if self.signed else z3.ULT
-        zero = z3.BitVecVal(0, self.sort)
+        less = (lambda x, y: x < y) if signed else z3.ULT
+        zero = z3.BitVecVal(0, a.sort())
         if name in ("Add", "Subtract", "Multiply", "Square"):
             return a + b if name == "Add" else a - b if name == "Subtract" else a * b
         if name == "Negative":
@@ -228,7 +293,7 @@ class BitAlgebra:
             return z3.If(less(a, b), a, b) if name == "Minimum" else z3.If(less(a, b), b, a)
         if name in ("FloorDivide", "TruncDivide", "Remainder", "TruncRemainder"):
             self.partial.append(b != zero)
-            if not self.signed:
+            if not signed:
                 return z3.UDiv(a, b) if "Divide" in name else z3.URem(a, b)
             quotient, rest = a / b, z3.SRem(a, b)
             inexact = z3.And(rest != zero, (rest < zero) != (b < zero))
@@ -240,8 +305,8 @@ class BitAlgebra:
             return {"BitwiseAnd": lambda: a & b, "BitwiseOr": lambda: a | b, "BitwiseXor": lambda: a ^ b, "BitwiseNot": lambda: ~a}[name]()
         raise NotCovered(name)
 
-    def comparison(self, name: str, words: Sequence[Word]) -> Word:
-        """A comparison; bools are compared as numbers."""
+    def comparison(self, name: str, words: Sequence[Word], dtype: str) -> Word:
+        """A comparison in the dtype that the operands are taken to; bools are compared as numbers."""
         z3 = self.z3
         if self.floating:
             sort = self.working if any(word.weak for word in words) else self.sort
@@ -257,8 +322,9 @@ class BitAlgebra:
             return Word(table[name](a, b), "bool")
         if any(word.kind == "float" for word in words):
             raise NotCovered("integers meet floats")
-        a, b = (self.lifted(word, self.sort) for word in words)
-        less = (lambda x, y: x < y) if self.signed else z3.ULT
+        dtype = "int8" if dtype == "bool" else dtype
+        a, b = (self.lifted(word, self.whole(dtype)) for word in words)
+        less = (lambda x, y: x < y) if INTEGER_FORMATS[dtype][1] else z3.ULT
         table = {
             "Equal": lambda: a == b, "NotEqual": lambda: a != b, "Less": lambda: less(a, b), "LessEqual": lambda: z3.Not(less(b, a)),
             "Greater": lambda: less(b, a), "GreaterEqual": lambda: z3.Not(less(a, b)),
@@ -268,160 +334,24 @@ class BitAlgebra:
     def uninterpreted(self, name: str, words: Sequence[Word], dtype: str) -> Word:
         """An unknown function of the operands, whose result is of the dtype: of a sort of its own where that is another one."""
         z3, kind = self.z3, kind_of(dtype)
-        apart = dtype not in (self.dtype, "bool") or any(map(self.is_foreign, words))
+        here = dtype == "bool" or (dtype == self.dtype if self.floating else dtype in INTEGER_FORMATS)
+        apart = not here or any(map(self.is_foreign, words))
         terms = []
         for word in words:
-            if isinstance(word.term, int) and apart:  # the other dtype may hold numbers that this one does not
+            if isinstance(word.term, int) and (apart or not self.floating):  # the other dtype may hold numbers that this one does not
                 name = f"{name} of {word.term}"
-            elif word.kind == "bool" or apart:
+            elif word.kind == "bool" or apart or not self.floating:
                 terms.append(word.term)
             else:
                 terms.append(self.lifted(word, self.working if word.weak and self.floating else self.sort))
-        result = z3.BoolSort() if kind == "bool" else self.sort if dtype == self.dtype else z3.DeclareSort(dtype)
+        result = (
+            z3.BoolSort() if kind == "bool" else z3.DeclareSort(dtype) if not here else self.sort if self.floating else self.whole(dtype)
+        )
         signature = f"{name}({', '.join(str(term.sort()) for term in terms)})"
         if not terms:
             raise NotCovered(f"{name} of numbers alone")
         function = self.functions.setdefault(signature, z3.Function(signature, *(term.sort() for term in terms), result))
-        return Word(function(*terms), kind)
-
-
-_ARITHMETIC = {
-    "Add", "Subtract", "Multiply", "Divide", "Reciprocal", "Negative", "Absolute", "Square", "Sqrt", "Floor", "Ceil", "Trunc", "Round",
-    "Maximum", "Minimum", "Relu", "FloorDivide", "TruncDivide", "Remainder", "TruncRemainder", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
-    "BitwiseNot",
-}  # fmt: skip
-_COMPARISONS = {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"}
-_FLOAT_ONLY_UNINTERPRETED = {"FloorDivide", "TruncDivide", "Remainder", "TruncRemainder"}
-_SAME = {"Identity", "Copy", "Contiguous", "Detach", "Expand", "Full"}
-
-
-def side_words(graph: Graph, algebra: BitAlgebra) -> list[Word]:
-    """One element of each output of a pointwise graph.
-
-    Raises: NotCovered for a graph that is not pointwise.
-    """
-    known: dict[Value, Word] = {}
-    needed = live(graph)
-    for node in graph.topological_order():
-        if node in needed:
-            operands = [known[value] for value in graph.operands(node) if value is not None]
-            absent = [value is None for value in graph.operands(node)]
-            known[Value(node)] = algebra.settled(_word(graph.operator(node), operands, absent, graph, node, algebra))
-    return [known[value] for value in graph.outputs]
-
-
-def _word(operator: Operator, words: list[Word], absent: list[bool], graph: Graph, node: int, algebra: BitAlgebra) -> Word:
-    name = type(operator).__name__
-    type_ = graph.types(node)[0]
-    if isinstance(operator, Input):
-        return algebra.unknown(operator.name, type_.dtype, type_.weak)
-    if isinstance(operator, Constant):
-        raise NotCovered("a constant tensor")
-    if isinstance(operator, Scalar):
-        return algebra.number(operator.value)
-    if name in _SAME:
-        return _filled(words[0], type_.dtype, algebra) if name == "Full" else words[0]
-    if not operator.pointwise:
-        raise NotCovered(f"{name} is not pointwise")
-    if type_.dtype not in (algebra.dtype, "bool") and not type_.weak:
-        return algebra.uninterpreted(f"{operator} of {_dtypes(graph, node)}", words, type_.dtype)
-    if name in _COMPARISONS:
-        return algebra.comparison(name, words)
-    if name.startswith("Logical") and all(word.kind == "bool" for word in words):
-        z3 = algebra.z3
-        table = {"LogicalAnd": z3.And, "LogicalOr": z3.Or, "LogicalXor": z3.Xor, "LogicalNot": z3.Not}
-        return Word(table[name](*(word.term for word in words)), "bool")
-    if name == "Where":
-        return _chosen(words, algebra)
-    if name == "Clamp":
-        return _clamped(words, absent, algebra)
-    if (
-        name in _ARITHMETIC
-        and not all(word.kind == "bool" for word in words)
-        and not (algebra.floating and name in _FLOAT_ONLY_UNINTERPRETED)
-    ):
-        return algebra.arithmetic(name, words)
-    return algebra.uninterpreted(f"{operator} of {_dtypes(graph, node)}", words, type_.dtype)
-
-
-def _dtypes(graph: Graph, node: int) -> str:
-    return ", ".join("-" if v is None else graph.type(v).dtype for v in graph.operands(node))
-
-
-def _filled(word: Word, dtype: str, algebra: BitAlgebra) -> Word:
-    if kind_of(dtype) == "bool":
-        return Word(word.term, "bool")
-    if dtype != algebra.dtype:
-        raise NotCovered(f"a tensor of {dtype} in a rule on {algebra.dtype}")
-    return Word(algebra.lifted(word, algebra.sort), kind_of(dtype))
-
-
-def _chosen(words: list[Word], algebra: BitAlgebra) -> Word:
-    condition, a, b = words
-    if a.kind == "bool" and b.kind == "bool":
-        return Word(algebra.z3.If(condition.term, a.term, b.term), "bool")
-    return Word(
-        algebra.z3.If(condition.term, algebra.lifted(a, algebra.sort), algebra.lifted(b, algebra.sort)),
-        "float" if algebra.floating else "int",
-    )
-
-
-def _clamped(words: list[Word], absent: list[bool], algebra: BitAlgebra) -> Word:
-    bounds = iter(words[1:])
-    result = words[0]
-    for position, name in ((1, "Maximum"), (2, "Minimum")):
-        if position < len(absent) and not absent[position]:
-            bound = next(bounds)
-            if result.weak:
-                raise NotCovered("clamp of a number")
-            result = Word(
-                algebra._float(name, [result.term, algebra.lifted(bound, algebra.sort)])
-                if algebra.floating
-                else algebra._integer(name, [result.term, algebra.lifted(bound, algebra.sort)]),
-                result.kind,
-            )
-    return result
-
-
-def live(graph: Graph) -> set[int]:
-    """The nodes that the outputs need."""
-    seen: set[int] = set()
-    pending = [value.node for value in graph.outputs]
-    while pending:
-        node = pending.pop()
-        if node not in seen:
-            seen.add(node)
-            pending.extend(graph.network.predecessors(node))
-    return seen
-
-
-def prove_bits(traced: TracedCase, equality: Equality, dtype: str, milliseconds: int = 4000) -> bool:
-    """Both sides of a pointwise case give the same bits (but for the declared changes) in the dtype, whatever the elements.
-
-    Raises: NotCovered for a rule that this does not speak about.
-    """
-    import z3
-
-    algebra = BitAlgebra(dtype, deadline=time.monotonic() + milliseconds / 100)
-    left, right = side_words(traced.pattern, algebra), side_words(traced.replacement, algebra)
-    required = len(algebra.partial)
-    side_words(traced.pattern, probe := BitAlgebra(dtype, deadline=0.0))
-    from_pattern = algebra.partial[: len(probe.partial)]
-    for a, b in zip(left, right, strict=True):
-        if a.kind != b.kind:
-            raise NotCovered("outputs of different kinds")
-        sort = algebra.sort
-        foreign = algebra.is_foreign(a) or algebra.is_foreign(b)
-        one, other = (a.term, b.term) if a.kind == "bool" or foreign else (algebra.lifted(a, sort), algebra.lifted(b, sort))
-        if foreign and (not (algebra.is_foreign(a) and algebra.is_foreign(b)) or one.sort() != other.sort()):
-            raise NotCovered("outputs of different dtypes")
-        goal = one == other if foreign else _same(one, other, a.kind, equality, z3)
-        if z3.is_true(z3.simplify(goal)):
-            continue
-        asked = [*from_pattern, *_conditions(traced, algebra), z3.Not(z3.And(goal, *algebra.partial[len(from_pattern) : required]))]
-        if not unsatisfiable(asked, bool(algebra.functions), milliseconds):
-            return False
-    return True
+        return self.of_whole(function(*terms), dtype) if here and kind == "int" else Word(function(*terms), kind)
 
 
 _SAMPLES = (0.0, -0.0, 1.5, -2.75, 1000.0, -1e-3)
@@ -442,30 +372,4 @@ def _applies_functions(term: Any) -> bool:
     return own or any(map(_applies_functions, term.children()))
 
 
-def _conditions(traced: TracedCase, algebra: BitAlgebra) -> list[Any]:
-    """The rule's conditions on elements, those that can be said on single elements; leaving one out only weakens what is assumed."""
-    from verifier.conditions import statement_on
-
-    if not algebra.floating and not algebra.signed:
-        return []
-    terms = {}
-    for graph in (traced.pattern, traced.replacement):
-        for node in graph.inputs:
-            operator = graph.operator(node)
-            if isinstance(operator, Input):
-                terms[operator.name] = algebra.unknown(operator.name, graph.types(node)[0].dtype, graph.types(node)[0].weak).term
-    return [term for condition in traced.value_conditions if (term := statement_on(condition, terms)) is not None]
-
-
-def _same(a: Any, b: Any, kind: str, equality: Equality, z3: Any) -> Any:
-    if kind != "float":
-        return a == b
-    ways = [a == b]
-    if Change.SIGNED_ZERO in equality.changes:
-        ways.append(z3.fpEQ(a, b))
-    if Change.NAN_INF in equality.changes:
-        ways += [z3.fpIsNaN(a), z3.fpIsNaN(b), z3.fpIsInf(a), z3.fpIsInf(b)]
-    return z3.Or(ways)
-
-
-__all__ = ["FLOAT_FORMATS", "INTEGER_FORMATS", "BitAlgebra", "NotCovered", "live", "prove_bits", "side_words"]
+__all__ = ["FLOAT_FORMATS", "INTEGER_FORMATS", "BitAlgebra", "NotCovered", "Word"]

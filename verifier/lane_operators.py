@@ -14,7 +14,8 @@ from operators.comparison import Greater, LogicalOr, Where
 from operators.operator import Operator, TensorType, kind_of, promote
 from operators.reductions import Amax, Reduction
 from operators.sources import Constant, Full, Input, Scalar
-from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered, live
+from verifier.bit_proof import live
+from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered
 from verifier.lane_arithmetic import Arithmetic
 from verifier.lanes import EVERY, Lane, Style, is_within, type_name, wider
 from verifier.proof.reductions import ROUNDING

@@ -15,7 +15,8 @@ from operators.sources import Input
 from rewrites.cases import Case, TracedCase, attribute_facts, cases, size_facts, trace_case
 from rewrites.rule import Change, Equality, Rule
 from verifier import forms
-from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered, live, prove_bits
+from verifier.bit_proof import live, prove_bits
+from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered
 from verifier.instances import Ground, allowed_dtypes
 from verifier.lanes import holds_whole
 from verifier.proof.bounded import prove_bounded

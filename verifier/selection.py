@@ -19,7 +19,8 @@ from operators.sources import Constant, Input, Scalar
 from rewrites.cases import TracedCase, trace_case
 from rewrites.rule import Change, Equality, Rule
 from rewrites.signature import RealVariable
-from verifier.bits import FLOAT_FORMATS, NotCovered, live
+from verifier.bit_proof import live
+from verifier.bits import FLOAT_FORMATS, NotCovered
 from verifier.instances import allowed_dtypes
 from verifier.lane_operators import Lanes, chooses, has_pools, is_ordered, only_chooses
 from verifier.lanes import Lane, Style, holds

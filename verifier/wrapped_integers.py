@@ -65,6 +65,14 @@ class _Translation:
             return self.operators[kind](*operands)
         if kind == z3.Z3_OP_BNEG:
             return self._wrapped(-operands[0], term.size())
+        if kind == z3.Z3_OP_SIGN_EXT:
+            return operands[0]
+        if kind == z3.Z3_OP_ZERO_EXT:
+            return z3.If(operands[0] < 0, operands[0] + 2 ** term.children()[0].size(), operands[0])
+        if kind == z3.Z3_OP_EXTRACT and term.params()[1] == 0:
+            return self._cut(operands[0], term.size())
+        if kind == z3.Z3_OP_BMUL:
+            return reduce(lambda a, b: self._cut(a * b, term.size()), operands)
         if kind in self.arithmetic:
             return reduce(lambda a, b: self._wrapped(self.arithmetic[kind](a, b), term.size()), operands)
         raise NotTranslated(str(term.decl()))
@@ -84,6 +92,11 @@ class _Translation:
         """A number off by less than 2^width from its range, taken into it."""
         half = 2 ** (width - 1)
         return self.z3.If(number >= half, number - 2 * half, self.z3.If(number < -half, number + 2 * half, number))
+
+    def _cut(self, number: Any, width: int) -> Any:
+        """Any number taken into the range of a width."""
+        half = 2 ** (width - 1)
+        return (number + half) % (2 * half) - half
 
     def _magnitude(self, number: Any) -> Any:
         return self.z3.If(number >= 0, number, -number)

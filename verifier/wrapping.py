@@ -9,7 +9,8 @@ from operators.expressions import Dim, Expression, Truth, at_least_zero
 from operators.operator import Operator, TensorType, kind_of
 from operators.sources import Scalar
 from rewrites.cases import TracedCase
-from verifier.bits import INTEGER_FORMATS, live
+from verifier.bit_proof import live
+from verifier.bits import INTEGER_FORMATS
 from verifier.proof.facts import size_facts
 from verifier.proof.knowledge import Knowledge
 from verifier.proof.solver import OutOfTime, clock

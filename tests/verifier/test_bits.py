@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from jaxtyping import Float, Float16, Int, Int8, Int64
+from jaxtyping import Float, Float16, Int, Int8, Int16, Int32, Int64, UInt8
 from torch import Tensor
 
-from rewrites import Change, Equality, Rule
+from rewrites import Change, Equality, Requires, Rule
 from rewrites.cases import cases, trace_case
-from verifier.bits import NotCovered, prove_bits
+from verifier.bit_proof import prove_bits, side_words
+from verifier.bits import BitAlgebra, NotCovered
 from verifier.proving import prove_all
 
 SIGNED = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
@@ -158,3 +160,87 @@ class WideDouble(Mixed):
 @pytest.mark.parametrize("rule", [Mixed, MixedProduct, WideFactor, WideDouble], ids=lambda rule: rule.__name__)
 def test_what_is_computed_in_another_dtype_is_not_taken_as_this_one(rule):
     assert not prove_all(rule, {}, time.monotonic() + 30).proved
+
+
+MIXED = [
+    lambda x, y, z: x + y * z,
+    lambda x, y, z: (x.to(torch.int32) * y.to(torch.int32)).to(torch.uint8),
+    lambda x, y, z: torch.where(x < y, z, x),
+    lambda x, y, z: (x - z).to(torch.bool) == (y > 7),
+    lambda x, y, z: torch.clamp(z.to(torch.int64), -3, 300) // 7,
+    lambda x, y, z: torch.div(x, 3, rounding_mode="trunc") + torch.fmod(z, 5) - torch.remainder(y, 6),
+    lambda x, y, z: torch.maximum(x, y.to(torch.int8)) ^ z,
+    lambda x, y, z: torch.abs(x) | ~y,
+    lambda x, y, z: torch.relu(x.to(torch.int16) + z) & 300,
+    lambda x, y, z: (x >= z) | (y == x),
+    lambda x, y, z: -(y.to(torch.int16)) * 1000,
+]
+"""Of numbers of int8, uint8 and int16."""
+
+
+@pytest.mark.parametrize("function", MIXED)
+def test_whole_numbers_of_several_dtypes_are_those_of_torch(function: Callable[..., Any]) -> None:
+    import z3
+
+    def pattern(x: Int8[Tensor, "n"], y: UInt8[Tensor, "n"], z: Int16[Tensor, "n"]):
+        return function(x, y, z)
+
+    def replacement(x, y, z):
+        return function(x, y, z)
+
+    body = {"__doc__": "A law.", "source": "a test", "pattern": pattern, "replacement": replacement}
+    traced = trace_case(type("Law", (Rule,), body), next(iter(cases(type("Law", (Rule,), body)))))
+    (word,) = side_words(traced.pattern, BitAlgebra("int8"))
+    chance = random.Random(0)
+    numbers = {"x": (-128, -127, -7, -1, 0, 1, 5, 127), "y": (0, 1, 6, 7, 128, 255), "z": (-32768, -300, -1, 0, 4, 255, 256, 32767)}
+    for _ in range(60):
+        drawn = {name: chance.choice(choices) for name, choices in numbers.items()}
+        dtypes = {"x": torch.int8, "y": torch.uint8, "z": torch.int16}
+        expected = function(*(torch.tensor([drawn[name]], dtype=dtypes[name]) for name in "xyz"))
+        values = [(z3.BitVec(name, 8 if name != "z" else 16), z3.BitVecVal(drawn[name], 8 if name != "z" else 16)) for name in "xyz"]
+        found = z3.simplify(z3.substitute(word.term, *values))
+        if expected.dtype == torch.bool:
+            assert z3.is_true(found) == bool(expected), drawn
+        else:
+            assert found.size() == 8 * expected.itemsize
+            assert (found.as_long() if expected.dtype == torch.uint8 else found.as_signed_long()) == int(expected), drawn
+
+
+class Divided(Rule):
+    """A quotient of a product by its factor, of 64 bits, in which a product of a 32-bit number fits."""
+
+    source = "for this test"
+    requires = [Requires("the factor is small", lambda c: (c > 0) & (c < 1000))]
+
+    def pattern(x: Int32[Tensor, "n"], c: int):
+        return (x.to(torch.int64) * c) // c
+
+    def replacement(x, c):
+        return x.to(torch.int64)
+
+
+class DividedInside(Divided):
+    """The same in 32 bits, where the product wraps."""
+
+    def pattern(x: Int32[Tensor, "n"], c: int):
+        return (x * c) // c
+
+    def replacement(x, c):
+        return x * 1
+
+
+class LargeFactor(Divided):
+    """The same with any factor: 64 bits do not hold the product."""
+
+    requires = [Requires("the factor is positive", lambda c: c > 0)]
+
+    def pattern(x: Int32[Tensor, "n"], c: int):
+        return (x.to(torch.int64) * c) // c
+
+    def replacement(x, c):
+        return x.to(torch.int64)
+
+
+@pytest.mark.parametrize("rule, holds", [(Divided, True), (DividedInside, False), (LargeFactor, False)])
+def test_attributes_are_numbers_within_their_limits(rule: type[Rule], holds: bool) -> None:
+    assert prove_all(rule, {}, time.monotonic() + 60).proved is holds
