@@ -24,8 +24,8 @@ GRACE = 2.0
 """Seconds after the budget in which running tasks may still answer."""
 OPERATORS_PER_TURN = 88
 """Operators are quick; a round of all of them takes two turns."""
-OPERATORS_FIRST = 500
-"""So many go in the first turns, three rounds, and then a quarter in each."""
+OPERATORS_FIRST = 1000
+"""So many go in the first turns, six rounds, and then a quarter in each."""
 IN_FLIGHT = 3
 """Tasks given out for each process."""
 
@@ -132,9 +132,9 @@ def order(subjects: Sequence[Subject], seed: int) -> Iterator[Task]:
             yield Task(next(number), subject, min(_TURN[kind] << times, _MOST[kind]))
 
 
-_TURN = {"operator": 4, "rule": 1, "proof": 1, "law": 1, "firing": 1, "walk": 1, "model": 1, "given": 1}
+_TURN = {"operator": 8, "rule": 1, "proof": 1, "law": 1, "firing": 1, "walk": 1, "model": 1, "given": 1}
 """Examples of a task, by kind, the first time round."""
-_MOST = {"operator": 6, "rule": 4, "proof": 4, "law": 2, "firing": 4, "walk": 4, "model": 4, "given": 1}
+_MOST = {"operator": 16, "rule": 4, "proof": 4, "law": 2, "firing": 4, "walk": 4, "model": 4, "given": 1}
 """Examples of a task at most."""
 _OTHERS = (
     "model", "firing", "law", "firing", "law", "proof", "walk", "firing", "law", "firing", "law", "rule", "model", "firing", "law",

@@ -28,7 +28,9 @@ REPLAYS = 20
 
 
 def explore(subject: Subject, seed: int, task: int, examples: int, database: str, replay: bool = False) -> Outcome:
-    """Fresh examples of the subject, as many as asked for and the same for the same seed and task; or those kept from earlier findings.
+    """Fresh examples of the subject, the same for the same seed and task; or those kept from earlier findings.
+
+    examples: how many of a plain subject; of an operator with many attributes some times that
 
     A finding's example is kept in Hypothesis' database in this folder, and forgotten when a replay passes.
     """
@@ -39,6 +41,7 @@ def explore(subject: Subject, seed: int, task: int, examples: int, database: str
     with one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         strategy, check, shrinks = _of(subject, seed, task)
+        examples *= operators.variety(subject.name) if subject.kind == "operator" else 1
         _drive(subject, strategy, check, outcome, seed, task, examples, database, replay, shrinks)
     outcome.seconds = time.monotonic() - started
     return outcome
