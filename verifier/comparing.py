@@ -249,7 +249,7 @@ class Judgement:
                     return Kind.NAN_INF, beyond
                 return tame.judge(*tame.outputs(output), beyond & tame.apart(output), output)
             if any(not bool(t.isfinite().all()) for t in self.tensors if t.is_floating_point()):
-                return self.class_kind(beyond, output), beyond
+                return self.origin() or Kind.VALUE, beyond
             return Kind.VALUE, beyond
         return Kind.ROUNDING, off
 
@@ -296,15 +296,24 @@ class Judgement:
             if tame is None or not bool((where & tame.apart(output)).any()):
                 return Kind.NAN_INF
             return tame.class_kind(where, output)
+        return self.origin() or Kind.NAN_INF
+
+    def origin(self) -> Kind | None:
+        """How numbers that are not finite came out of finite ones; None where none did.
+
+        An infinity that the rule writes itself (a mask) is no accident: finite results that differ beside it differ in value.
+        """
         for call in self.calls:
             operands = [leaf for leaf in pytree.tree_leaves((call.arguments, call.keywords)) if isinstance(leaf, (torch.Tensor, float))]
             results = [leaf for leaf in pytree.tree_leaves(call.result) if isinstance(leaf, torch.Tensor)]
             name = call.name.rpartition(".")[2].strip("_")
             if all(_finite(x) for x in operands) and not all(_finite(x) for x in results):
                 return Kind.NAN_INF if name in _PARTIAL else Kind.OVERFLOW
-            if name in _UNDERFLOWING and any(map(_has_zero, results)) and (name.startswith("exp") or not any(map(_has_zero, operands))):
+            if name.startswith("exp") and any(_vanishes(x, y) for x in operands for y in results):
                 return Kind.OVERFLOW
-        return Kind.NAN_INF
+            if name in _UNDERFLOWING and any(map(_has_zero, results)) and not any(map(_has_zero, operands)) and all(map(_finite, operands)):
+                return Kind.OVERFLOW
+        return None
 
     def bound(self, dtype: torch.dtype) -> float:
         """The most by which rounding can move an output element."""
@@ -352,7 +361,8 @@ class Judgement:
                 for value in self.instance.arguments():
                     if isinstance(value, torch.Tensor) and value.is_floating_point():
                         step = math.sqrt(torch.finfo(value.dtype).eps)
-                        value = value * (1 + step * (torch.randint(0, 2, value.shape, generator=generator) * 2 - 1)).to(value.dtype)
+                        signs = torch.randint(0, 2, value.shape, generator=generator).double() * 2 - 1
+                        value = value * (1 + step * signs).to(value.dtype)
                     arguments.append(value)
                 moved = run(function, arguments, self.instance.seed)
                 if step and moved.error is None and base.error is None:
@@ -399,6 +409,13 @@ def _is_pointwise(call: Call) -> bool:
 
 
 _FILLING = {"zeros_like", "ones_like", "full_like", "clamp_min", "clamp_max", "clone", "detach", "to"}
+
+
+def _vanishes(operand: Any, result: torch.Tensor) -> bool:
+    """A finite element of the operand has become 0."""
+    if not isinstance(operand, torch.Tensor) or operand.shape != result.shape:
+        return False
+    return bool(((result == 0) & operand.isfinite()).any())
 
 
 def _has_zero(value: Any) -> bool:

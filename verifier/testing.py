@@ -18,7 +18,7 @@ from verifier.instances import FLOATS, Instance, Space, instances
 from verifier.notes import notes_kept_apart
 from verifier.running import Outcome, run_sides
 from verifier.shrinking import smallest
-from verifier.values import DISTINCT, EXTREME, ORDINARY, POSITIVE, SMALL, SPECIAL, TIES
+from verifier.values import DISTINCT, EXTREME, ORDINARY, POSITIVE, SMALL, SPECIAL, TIES, WIDE
 
 
 @dataclass
@@ -79,6 +79,8 @@ def stages(space: Space) -> list[Stage]:
         Stage("other dtypes", (SMALL, POSITIVE, ORDINARY), rest, 0.15),
         Stage("special values", (SPECIAL,), special, 0.15, plain=True),  # on grids first
     ]
+    if floats:
+        found.insert(3, Stage("wide numbers", (WIDE,), floats[:1], 0.1, plain=True))
     others = tuple(family for family in space.families if family not in FLOATS)
     if others:
         found.append(Stage("extreme integers", (EXTREME, SMALL), others, 0.3))

@@ -10,12 +10,13 @@ import torch
 
 from operators.operator import kind_of, torch_dtype
 
-SMALL, POSITIVE, DISTINCT, TIES, ORDINARY, SPECIAL, EXTREME = (
+SMALL, POSITIVE, DISTINCT, TIES, ORDINARY, WIDE, SPECIAL, EXTREME = (
     "small integers",
     "positive integers",
     "distinct integers",
     "ties",
     "ordinary",
+    "wide",
     "special",
     "extreme",
 )
@@ -104,6 +105,10 @@ def _floats(kind: str, count: int, dtype: torch.dtype, generator: torch.Generato
     if kind == ORDINARY:
         spread = (0.25, 1.0, 4.0)[int(torch.randint(0, 3, (), generator=generator))]
         return (torch.randn(count, generator=generator, dtype=torch.float32) * spread).to(dtype)
+    if kind == WIDE:
+        most = min(20.0, math.log2(modest(dtype)))  # beyond a million, rounding hides what is wrong beside such numbers
+        size = torch.exp2((2 * torch.rand(count, generator=generator, dtype=torch.float64) - 1) * most)
+        return (size * (torch.randint(0, 2, (count,), generator=generator) * 2 - 1)).to(dtype)
     if kind in (SPECIAL, EXTREME):
         numbers = torch.tensor(special_numbers(dtype, kind == EXTREME), dtype=torch.float64).to(dtype)
         drawn = numbers[torch.randint(0, len(numbers), (count,), generator=generator)]
@@ -166,6 +171,6 @@ def draw_number(kind: str, source: Any) -> float:
 
 
 __all__ = [
-    "DISTINCT", "EXTREME", "LAYOUTS", "ORDINARY", "POSITIVE", "SMALL", "SPECIAL", "TIES", "draw_number", "draw_values", "laid_out",
+    "DISTINCT", "EXTREME", "LAYOUTS", "ORDINARY", "POSITIVE", "SMALL", "SPECIAL", "TIES", "WIDE", "draw_number", "draw_values", "laid_out",
     "modest", "special_numbers",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Float32
+from jaxtyping import Bool, Float, Float32
 from torch import Tensor
 
 from rewrites import Change, Equality
@@ -320,3 +320,27 @@ class FloorTwiceHalf(WrongLaw):
 
     def replacement(x, y):
         return torch.floor(x) + y
+
+
+class MaskAfterSoftmax(WrongLaw):
+    """To mask scores with −∞ before a softmax is to mask its result, which then does not sum to 1, whatever else is allowed to change."""
+
+    equality = Equality.REAL.allowing(Change.SIGNED_ZERO, Change.NAN_INF, Change.OVERFLOW)
+
+    def pattern(x: Float[Tensor, "m n"], mask: Bool[Tensor, "m n"]):
+        return torch.softmax(x.masked_fill(~mask, float("-inf")), 1)
+
+    def replacement(x, mask):
+        return torch.softmax(x, 1) * mask
+
+
+class MaskByTenThousand(WrongLaw):
+    """To subtract 10,000 from scores is to mask them with −∞, which larger scores tell apart."""
+
+    equality = Equality.REAL.allowing(Change.SIGNED_ZERO, Change.NAN_INF, Change.OVERFLOW)
+
+    def pattern(x: Float[Tensor, "m n"], mask: Bool[Tensor, "m n"]):
+        return torch.softmax(x.masked_fill(~mask, float("-inf")), 1)
+
+    def replacement(x, mask):
+        return torch.softmax(x + (1.0 - mask.to(x.dtype)) * -10000.0, 1)
