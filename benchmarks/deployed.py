@@ -4,8 +4,9 @@
 
 The deployed form of a block is one 3x3 convolution with bias and one relu (Ding et al. 2021). All forms below compute it with the same
 weights, merged in float64; they run in turn with the training form, and figures are medians, ratios medians over rounds with their range
-at 95 %. What the search makes of the training form is the first of them (benchmarks.found), so that no rewrite of its graph gains more
-in eager mode than the best of them does.
+at 95 %. With one thread, eager times are the thread's own; with more, those of the thread that calls, if `OMP_WAIT_POLICY=PASSIVE` is set
+before the start. What a search makes of the training form is the deployed form at best (benchmarks.found), so that the best of these is
+what can be gained here at all; `optimize` chooses among the first three layouts and `packed` without the relu.
 
 contiguous: `torch.conv2d` and `torch.relu`   channels-last: the same in channels-last memory   packed: weights in the blocks that oneDNN
 asks for, once (`torch.ops.mkldnn._reorder_convolution_weight`), and the relu in the convolution's kernel   blocks: weights and all that
