@@ -6,6 +6,7 @@ the processes of an executor; their outcomes are taken in the order of the tasks
 
 from __future__ import annotations
 
+import dis
 import itertools
 import random
 import time
@@ -14,9 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rewright.fuzzing.finding import Finding, Outcome, Problem, Subject
+
+if TYPE_CHECKING:
+    from rewrites.rule import Rule
 
 TASK_SECONDS = 120.0
 """A task is ended after so long; where it computed all the time, that is a finding: something does not end."""
@@ -84,8 +88,15 @@ def library_subjects() -> list[Subject]:
 
     found = [Subject("operator", name) for name in names()]
     for rule in usable_rules():
-        found += [Subject(kind, rule.__name__, group=rule.__module__) for kind in ("rule", "proof", "firing", "walk")]
+        group = f"{rule.__module__}, several outputs" if gives_several(rule) else rule.__module__
+        found += [Subject(kind, rule.__name__, group=group) for kind in ("rule", "proof", "firing", "walk")]
     return [*found, *(Subject("law", name) for name in FORMS), *(Subject("model", name) for name in FAMILIES)]
+
+
+def gives_several(rule: type[Rule]) -> bool:
+    """The rule's pattern ends in a tuple or list of results: such rules are few, and rewrite in a way of their own."""
+    steps = [step.opname for step in dis.get_instructions(rule.pattern)]
+    return any(step == "RETURN_VALUE" and before in ("BUILD_TUPLE", "BUILD_LIST") for before, step in itertools.pairwise(steps))
 
 
 def file_subjects(files: Sequence[str]) -> list[Subject]:
