@@ -6,11 +6,12 @@ The deployed form of a block is one 3x3 convolution with bias and one relu (Ding
 weights, merged in float64; they run in turn with the training form, and figures are medians, ratios medians over rounds with their range
 at 95 %. With one thread, eager times are the thread's own; with more, those of the thread that calls, if `OMP_WAIT_POLICY=PASSIVE` is set
 before the start. What a search makes of the training form is the deployed form at best (benchmarks.found), so that the best of these is
-what can be gained here at all; `optimize` chooses among the first three layouts and `packed` without the relu.
+what can be gained here at all; `optimize` chooses among the first three.
 
 contiguous: `torch.conv2d` and `torch.relu`   channels-last: the same in channels-last memory   packed: weights in the blocks that oneDNN
-asks for, once (`torch.ops.mkldnn._reorder_convolution_weight`), and the relu in the convolution's kernel   blocks: weights and all that
-is computed in oneDNN's own layout (`Tensor.to_mkldnn`)   frozen: TorchInductor with `freezing`, beside the training form compiled alike
+asks for, once (`torch.ops.mkldnn._reorder_convolution_weight`)   fused: these, and the relu in the convolution's kernel, where oneDNN
+takes NaN to 0   blocks: weights and all that is computed in oneDNN's own layout (`Tensor.to_mkldnn`)   frozen: TorchInductor with
+`freezing`, beside the training form compiled alike
 """
 
 from __future__ import annotations
@@ -71,13 +72,13 @@ class Deployed(nn.Module):
         return self.classifier(x.mean((2, 3)))  # type: ignore[no-any-return]
 
 
-def packed(blocks: list[Merged], classifier: nn.Linear, x: Tensor) -> Callable[[Tensor], Tensor]:
-    """The deployed form with kernels in oneDNN's blocks for images of these sizes, and relu in the kernel of each convolution."""
+def packed(blocks: list[Merged], classifier: nn.Linear, x: Tensor, fused: bool) -> Callable[[Tensor], Tensor]:
+    """The deployed form with kernels in oneDNN's blocks for images of these sizes, and where `fused` relu in those of convolutions."""
     layers = []
     for kernels, bias, stride in blocks:
         where: tuple[list[int], list[int], list[int]] = [1, 1], [stride, stride], [1, 1]
         blocked = torch.ops.mkldnn._reorder_convolution_weight(kernels, *where, 1, list(x.shape))
-        layers.append(partial(_fused, kernels=blocked, bias=bias, where=where))
+        layers.append(partial(_convolved, kernels=blocked, bias=bias, where=where, fused=fused))
         x = torch.conv2d(x, kernels, bias, stride, 1)
 
     def run(images: Tensor) -> Tensor:
@@ -89,9 +90,10 @@ def packed(blocks: list[Merged], classifier: nn.Linear, x: Tensor) -> Callable[[
     return run
 
 
-def _fused(images: Tensor, kernels: Tensor, bias: Tensor, where: tuple[list[int], list[int], list[int]]) -> Tensor:
+def _convolved(images: Tensor, kernels: Tensor, bias: Tensor, where: tuple[list[int], list[int], list[int]], fused: bool) -> Tensor:
     convolve = torch.ops.mkldnn._convolution_pointwise.default
-    return convolve(images, kernels, bias, *where, 1, "relu", [], "")  # type: ignore[no-any-return]
+    result: Tensor = convolve(images, kernels, bias, *where, 1, "relu" if fused else "none", [], "")
+    return result if fused else torch.relu(result)
 
 
 def blocked(blocks: list[Merged], classifier: nn.Linear) -> Callable[[Tensor], Tensor]:
@@ -112,14 +114,19 @@ def rows(batch: int, seconds: float) -> list[tuple[object, ...]]:
     module, (images,) = model_with("repvgg", batch)
     assert isinstance(module, RepVGG)
     blocks = [merged(block) for block in module.stages if isinstance(block, RepVGGBlock)]
-    eager = {
+    eager: dict[str, Callable[..., Tensor]] = {
         "training": module,
         "contiguous": Deployed(blocks, module.classifier, False),
         "channels-last": Deployed(blocks, module.classifier, True),
-        "packed": packed(blocks, module.classifier, images),
+        "packed": packed(blocks, module.classifier, images, False),
+        "fused": packed(blocks, module.classifier, images, True),
         "blocks": blocked(blocks, module.classifier),
     }
-    compiled = {"training, frozen": module, "frozen": eager["contiguous"], "channels-last, frozen": eager["channels-last"]}
+    compiled: dict[str, Callable[..., Tensor]] = {
+        "training, frozen": module,
+        "frozen": eager["contiguous"],
+        "channels-last, frozen": eager["channels-last"],
+    }
     found: list[tuple[object, ...]] = []
     with torch.no_grad(), torch._inductor.config.patch(freezing=True):
         right = module(images)

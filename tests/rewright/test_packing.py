@@ -79,6 +79,15 @@ def test_a_changed_weight_is_packed_anew() -> None:
         assert torch.allclose(found, again(x), rtol=0, atol=2e-5)
 
 
+def test_what_is_not_finite_stays_so() -> None:
+    module, x, packed = example()
+    x[0, 1, 3, 3], x[1, 2, 5, 5] = torch.nan, torch.inf
+    with torch.no_grad():
+        found, wanted = packed(x), module(x)
+    assert wanted.isnan().any()
+    assert torch.equal(found.isnan(), wanted.isnan())
+
+
 def test_gradients_are_those_of_the_convolution() -> None:
     module, x, packed = example()
     packed(x).sum().backward()
