@@ -27,9 +27,9 @@ from rewrites.generator.residues import Operand, meaning_of
 from rewrites.generator.vocabulary import SORTS, Operation
 from rewrites.generator.world import WORLDS, World
 
-_FORMS = 3
+_FORMS = 4
 """How many forms of one operator take part."""
-_SAMPLES = 150
+_SAMPLES = 400
 _RANKS = (None, 1, 2, 3, 4)
 _OF_ONE_DTYPE = ("dtype=", "torch.float", "torch.bfloat16")
 """What a call says that holds for operands of the sample's dtype alone."""
@@ -82,10 +82,10 @@ def _forms(full: str) -> tuple[Operation, ...]:
             found[text, ranks] = form.unusualness, form
     chosen: dict[str, Operation] = {}
     for _, form in sorted(found.values(), key=lambda entry: entry[0]):
-        if len(chosen) < _FORMS and form.text not in chosen and not (chosen and 3 in form.ranks):
+        if len(chosen) < _FORMS and form.kind not in chosen and not (chosen and 3 in form.ranks):
             operation = form.operation()
             if operation is not None:
-                chosen[form.text] = operation
+                chosen[form.kind] = operation
     if not chosen:
         raise ValueError(f"{full}: must compute real numbers from matrices, images, sequences or vectors to take part; {reason}")
     if len(chosen) == 1:
@@ -102,6 +102,11 @@ class _Form:
     template: tuple[Operand | str, ...]
     ranks: tuple[int, ...]
     text: str
+
+    @property
+    def kind(self) -> str:
+        """Forms are of one kind that differ in the numbers at their operands' places, or in the ranks they were seen with."""
+        return f"{self.operator} {[place if place is None or isinstance(place, str) else 'number' for place in self.template]}"
 
     @property
     def unusualness(self) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ from rewrites.generator.generalisation import HEADER, Candidate, Discovered, rul
 from rewrites.generator.judging import Court, Judge, Judgement, Judgements
 from rewrites.generator.shrinking import Shrinking
 from rewrites.generator.terms import Term, TermBank
-from rewrites.generator.vocabulary import SORTS, Operation, Source
+from rewrites.generator.vocabulary import OPERATIONS, SORTS, Operation, Source, chosen
 from rewrites.rule import Rule
 
 
@@ -93,6 +93,10 @@ class Findings:
             result.kept.append((kept, Judgement(True, entry["status"])))
             result.candidates.append(Candidate(*(tuple(map(bank.read, side)) for side in entry["sides"])))
         result.equations = [(bank.read(left), bank.read(right)) for left, right in found["equations"]]
+        terms = [term for candidate in result.candidates for pair in candidate.equations for term in pair]
+        terms += [term for equation in result.equations for term in equation]
+        names = {part.operation for term in terms for part in term if not part.is_input}
+        chosen(name.split("_")[0] for name in names - OPERATIONS.keys())
         result.raw, result.derived, result.no_rule = found["raw"], found["derived"], found["not_rules"]
         result.wrong, result.samples = Counter(found["wrong"]), found["wrong_samples"]
         result.pending, result.superseded, result.stopped = found["pending"], found["superseded"], found["stopped"]

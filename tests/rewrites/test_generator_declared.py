@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from operators.samples.agreement import ROWS
 from rewright.discovery import discover
 from rewrites.generator.declared import declared
+from rewrites.generator.discovery import Findings
 from rewrites.generator.residues import Residue, Residues
 from rewrites.generator.vocabulary import OPERATIONS, SORTS, chosen, sorts_for, sources
 from rewrites.generator.world import PRIME, WORLDS, World
@@ -97,4 +99,9 @@ def test_laws_of_softmax_and_roots_are_found() -> None:
     assert "Softmax_1(transpose(m0))  =  transpose(Softmax_2(m0))" in found
     findings = discover(["Sqrt", "Reciprocal", "Rsqrt"], 2, inputs=(1, 0))
     assert "Reciprocal(Sqrt(m0))  =  Rsqrt(m0)" in {str(candidate) for candidate in findings.candidates}
+    text = json.dumps(findings.to_json())
+    for name in ("Sqrt", "Reciprocal", "Rsqrt"):
+        del OPERATIONS[name]  # as in a process that only reads what was found
+    assert [found.name for found, _ in Findings.from_json(json.loads(text)).kept] == [found.name for found, _ in findings.kept]
+    assert "Rsqrt" in OPERATIONS
     assert all(judgement.status == "PROVED" for _, judgement in findings.kept)
