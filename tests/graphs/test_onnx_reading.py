@@ -343,3 +343,22 @@ def test_an_error_names_the_file_and_the_node(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
     with pytest.raises(OnnxError, match=r"node 1 \(Neg\) reads 'nowhere', which nothing computes"):
         load(tmp_path / "m.onnx")
+
+
+def test_a_loop_without_a_condition_stacks_what_its_rounds_give() -> None:
+    info, node = helper.make_tensor_value_info, helper.make_node
+    kind = TensorProto
+    body = helper.make_graph(
+        [node("Add", ["sum", "sum"], ["more"]), node("Relu", ["more"], ["kept"]), node("Identity", ["on"], ["still"])],
+        "body",
+        [info("round", kind.INT64, []), info("on", kind.BOOL, []), info("sum", kind.FLOAT, [2, 3])],
+        [info("still", kind.BOOL, []), info("more", kind.FLOAT, [2, 3]), info("kept", kind.FLOAT, [2, 3])],
+    )
+    loop = node("Loop", ["most", "", "x"], ["last", "all"], body=body)
+    inputs = [info("most", kind.INT64, []), info("x", kind.FLOAT, [2, 3])]
+    outputs = [info("last", kind.FLOAT, [2, 3]), info("all", kind.FLOAT, ["rounds", 2, 3])]
+    looping = helper.make_model(helper.make_graph([loop], "g", inputs, outputs), opset_imports=[helper.make_opsetid("", 17)])
+    x = torch.tensor([[1.0, -2.0, 3.0], [0.5, 0.0, -1.0]])
+    last, every = evaluate(read(looping), [torch.tensor(3), x])
+    assert torch.equal(last, 8 * x)
+    assert torch.equal(every, torch.stack([2 * x, 4 * x, 8 * x]).relu())
