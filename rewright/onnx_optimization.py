@@ -24,7 +24,6 @@ from costs.roofline import Cost, Roofline
 from costs.runtimes import MeasuringError, processor
 from costs.timing import Comparison, interleaved
 from graphs.canonical import align_weights, name_numbers
-from graphs.evaluate import evaluate
 from graphs.graph import Graph
 from graphs.interface import interface_of
 from graphs.onnx import OnnxError, example_inputs, load, to_model
@@ -33,11 +32,11 @@ from graphs.onnx.joining import with_joined_padding
 from graphs.passes import merge_common_subexpressions, remove_identities, simplify
 from operators.expressions import Symbol
 from rewright.certification import Certification, relevant, usable_rules
+from rewright.onnx_checking import errors_between, errors_in_runtime
 from rewright.optimization import Result
 from rewright.speed import Speed
 from rewrites.rule import Rule
 from search.certified import Admitted, Waited, admit
-from search.check import NumericCheckError, compare, relative_error
 from search.result import Step
 from search.searching import Progress, search
 from search.settling import literals, settle
@@ -350,17 +349,9 @@ class _Optimisation:
 
         Raises: NumericCheckError.
         """
-        same = evaluate(self.original, self.inputs), evaluate(self.prepared, self.inputs)
-        if any(not torch.equal(a, b) and relative_error(a, b) > 0 for a, b in zip(*same, strict=True)):
-            raise NumericCheckError("the graph in the rules' form must compute the same bits as the model, and does not")
-        errors = compare(self.prepared, best.graph, best.unfolded, self.inputs, self.seed, self.sizes)
+        errors = errors_between(self.original, self.prepared, best.graph, best.unfolded, self.inputs, self.seed, self.sizes)
         runtime = next(iter(self.runtimes.values()))
-        exact = evaluate(self.original, self.inputs, float64=True)
-        old, new = runtime.outputs(self.base, self.inputs), runtime.outputs(best.model, self.inputs)
-        errors["onnxruntime"] = max(map(relative_error, old, new), default=0.0)
-        errors["onnxruntime against float64"] = max(map(relative_error, exact, new), default=0.0)
-        errors["original against float64"] = max(map(relative_error, exact, old), default=0.0)
-        return errors
+        return errors | errors_in_runtime(self.original, self.base, best.model, runtime, self.inputs)
 
     def _handed_out(self, best: Candidate, ratios: Mapping[int, Comparison] | None, note: str) -> OnnxResult:
         changed = best.model is not self.base

@@ -1,4 +1,5 @@
-"""Types of a model's values as the `onnx` package infers them; declared ones only have to agree."""
+"""Types of a model's values as the `onnx` package infers them; declared ones only have to agree, and stand where nothing can be inferred:
+behind an operator that ONNX does not know."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from onnx import shape_inference
 
 from graphs.onnx.defaults import defaults
 from graphs.onnx.errors import OnnxError, shortened
+from graphs.onnx.foreign import is_declared
 
 SMALL = 1 << 10
 """Initialisers of at most so many bytes may decide shapes; the content of larger ones is not looked at."""
@@ -20,9 +22,13 @@ def inferred(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     skeleton = without_weights(model)
     try:
         shape_inference.infer_shapes(skeleton, check_type=True, strict_mode=True, data_prop=True)
+        opsets = {part.domain: part.version for part in model.opset_import}
+        unknown = {name for node in model.graph.node if not is_declared(node.op_type, node.domain, opsets) for name in node.output}
+        declared = [info for info in skeleton.graph.value_info if info.name in unknown]
         del skeleton.graph.value_info[:]
+        skeleton.graph.value_info.extend(declared)
         for output in skeleton.graph.output:
-            if output.type.HasField("tensor_type"):
+            if output.type.HasField("tensor_type") and output.name not in unknown:
                 output.type.tensor_type.ClearField("shape")
         graph = shape_inference.infer_shapes(skeleton, data_prop=True).graph
     except shape_inference.InferenceError as error:

@@ -33,10 +33,11 @@ def number(name, value):
     return numpy_helper.from_array(numpy.array(value, "float32"), name)
 
 
-def model_of(nodes, initialisers, shape, out_shape, opset=13):
+def model_of(nodes, initialisers, shape, out_shape, opset=13, domains=()):
     info = helper.make_tensor_value_info
     graph = helper.make_graph(nodes, "g", [info("x", TensorProto.FLOAT, shape)], [info("y", TensorProto.FLOAT, out_shape)], initialisers)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     onnx.checker.check_model(model)
     return model
 
@@ -130,6 +131,48 @@ def test_a_wrong_rule_hands_nothing_out():
     rules = [wrong if rule is fold else rule for rule in library()]
     with pytest.raises(NumericCheckError):
         optimised(blocks(2), rules=rules)
+
+
+def around_a_runtimes_own_operator():
+    """A batch norm to fold before an operator that only ONNX Runtime has, and another behind it."""
+    node, names = helper.make_node, ["w", "g", "b", "m", "v", "u", "h", "c", "n", "s"]
+    nodes = [
+        node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        node("BatchNormalization", ["a", "g", "b", "m", "v"], ["d"]),
+        node("FusedMatMul", ["d", "u"], ["e"], domain="com.microsoft", alpha=0.5),
+        node("Conv", ["e", "h"], ["f"]),
+        node("BatchNormalization", ["f", "c", "b", "n", "s"], ["y"]),
+    ]
+    shapes = [(8, 3, 3, 3), (8,), (8,), (8,), (8,), (12, 12), (8, 8, 1, 1), (8,), (8,), (8,)]
+    values = [weight(name, *shape) for name, shape in zip(names, shapes, strict=True)]
+    positive = [numpy_helper.from_array(numpy.abs(numpy_helper.to_array(value)) + 1, value.name) for value in values if value.name in "vs"]
+    weights = [*(value for value in values if value.name not in "vs"), *positive]
+    model = model_of(nodes, weights, ["n", 3, 12, 12], ["n", 8, 12, 12], domains=["com.microsoft"])
+    model.graph.value_info.append(helper.make_tensor_value_info("e", TensorProto.FLOAT, ["n", 8, 12, 12]))
+    return model
+
+
+def test_what_stands_around_an_operator_that_nothing_here_computes_is_optimised_and_checked():
+    result = optimised(around_a_runtimes_own_operator(), sizes={"n": 2}, allow_slower=True)
+    assert [step.rule for step in result.steps].count("FoldBatchNormIntoConvolution") == 2
+    assert result.max_error["float64"] < 1e-12
+    assert result.max_error["onnxruntime"] < 1e-5
+    assert "FusedMatMul" in {node.op_type for node in result.model.graph.node}
+
+
+def test_a_wrong_rule_beside_an_operator_that_nothing_here_computes_hands_nothing_out():
+    from rewrites.rule import Rule
+
+    fold = next(rule for rule in library() if rule.__name__ == "FoldBatchNormIntoConvolution")
+
+    def replacement(x, weight, bias, gamma, beta, mean, var, stride, padding, dilation, groups, eps, training):
+        scale = gamma / torch.sqrt(var + eps)
+        return torch.nn.functional.conv2d(x, weight * scale[:, None, None, None], bias * scale + beta, stride, padding, dilation, groups)
+
+    body = {"__doc__": "A wrong law.", "source": "none", "settles": True, "pattern": fold.pattern, "replacement": replacement}
+    wrong = type("ForgetsTheMean", (Rule,), body)
+    with pytest.raises(NumericCheckError):
+        optimised(around_a_runtimes_own_operator(), sizes={"n": 2}, rules=[wrong], allow_slower=True)
 
 
 def test_sizes_at_which_the_model_does_not_run_are_refused():
