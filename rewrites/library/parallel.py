@@ -90,6 +90,7 @@ class GatherOfShard(Rule):
     equality = Equality.BITWISE
     trainable = True
     bidirectional = True
+    requires = [some_device]
 
     def pattern(x: Float[Tensor, "*s p*k"], p: int):
         return all_gather(shard(x, p, -1), -1)
