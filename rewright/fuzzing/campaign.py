@@ -26,8 +26,8 @@ TASK_SECONDS = 120.0
 """A task is ended after so long; where it computed all the time, that is a finding: something does not end."""
 GRACE = 2.0
 """Seconds after the budget in which running tasks may still answer."""
-OPERATORS_PER_TURN = 88
-"""Operators are quick; a round of all of them takes two turns."""
+OPERATORS_PER_TURN = 44
+"""Operators are quick; a round of all of them takes four turns."""
 OPERATORS_FIRST = 1000
 """So many go in the first turns, six rounds, and then a quarter in each."""
 IN_FLIGHT = 3
@@ -162,13 +162,13 @@ def _turn(number: int) -> Iterator[str]:
 
 
 def _rounds(subjects: list[Subject], seed: int) -> Iterator[tuple[Subject, int]]:
-    """The subjects in a drawn order, again and again, with how often all were through; groups take turns, however large they are."""
+    """The subjects in a drawn order, again and again, with how often all were through; groups take turns, small ones first."""
     chance = random.Random(seed)
     for times in itertools.count():
         groups: dict[str, list[Subject]] = {}
         for subject in chance.sample(subjects, len(subjects)):
             groups.setdefault(subject.group, []).append(subject)
-        for row in itertools.zip_longest(*groups.values()):
+        for row in itertools.zip_longest(*sorted(groups.values(), key=len)):
             for subject in row:
                 if subject is not None:
                     yield subject, min(times, 4)

@@ -93,21 +93,29 @@ def _words(error: Exception) -> str:
 
 
 def to_blame(program: Program, setting: Setting) -> str:
-    """The rule without which the model does not fail, of those that its optimisation applies; empty where no single one is to blame."""
+    """Of the rules that its optimisation applies, the one without which the model no longer fails as it did; empty where there is none.
+
+    Another failure than the first, met on the way, is said after the rule's name: it is another fault.
+    """
     behaviour = Behaviour()
-    applied: list[str] = []
+    left_out: list[str] = []
+    first = ""
     for _ in range(4):
         try:
-            check(program, False, setting, behaviour, (), lambda name: name not in applied)
+            check(program, False, setting, behaviour, (), lambda name: name not in left_out)
         except Unsuitable:
             break
-        except Exception:  # still failing without the rules left out so far
-            used = [name for name in behaviour.last if name not in applied]
+        except Exception as error:  # whatever the optimiser raises on a model that PyTorch runs is its fault
+            cause = cause_of(error, None)
+            first = first or cause
+            if cause != first:
+                return f"{left_out[-1]} (without it {cause})"
+            used = [name for name in behaviour.last if name not in left_out]
             if not used:
                 return ""
-            applied.append(used[-1])
+            left_out.append(used[-1])
             continue
-        return applied[-1] if applied else ""
+        return left_out[-1] if left_out else ""
     return ""
 
 
