@@ -62,18 +62,18 @@ def mutants(graph: Graph, count: int, seed: int = 0) -> Iterator[Mutant]:
     or left out; two inputs change places; numbers are cut to whole ones on the way.
     """
     chance = random.Random(seed)
-    seen = {_text(graph)}
+    seen = {text(graph)}
     for _ in range(count * 8):
         if len(seen) > count:
             return
         mutant = _mutant(graph, chance)
-        text = "" if mutant is None else _text(mutant.graph)
-        if mutant is not None and text not in seen:
-            seen.add(text)
+        look = "" if mutant is None else text(mutant.graph)
+        if mutant is not None and look not in seen:
+            seen.add(look)
             yield mutant
 
 
-def _text(graph: Graph) -> str:
+def text(graph: Graph) -> str:
     """What the outputs need, as text: a change of something else is none."""
     numbers: dict[int, int] = {}
     lines: list[str] = []
@@ -268,13 +268,14 @@ def _wrap(made: Graph, operator: Operator, operands: list[Value | None], chance:
     """An operator is added after an output."""
     (old,) = operands
     assert old is not None
-    if made.type(old).dtype == "bool":
-        return OPERATORS["LogicalNot"](), [old]
-    name = chance.choice(("Negative", "Relu", "Absolute", "Square", "Add", "Multiply", "Flip"))
+    truth = made.type(old).dtype == "bool"
+    name = chance.choice(
+        ("LogicalNot", "LogicalXor", "Flip") if truth else ("Negative", "Relu", "Absolute", "Square", "Add", "Multiply", "Flip")
+    )
     if name == "Flip":
         axes = range(-len(made.type(old).shape), 0)
         return (OPERATORS["Flip"]((chance.choice(axes),)), [old]) if axes else None  # type: ignore[call-arg]
-    return OPERATORS[name](), [old, old] if name in ("Add", "Multiply") else [old]
+    return OPERATORS[name](), [old, old] if name in ("Add", "Multiply", "LogicalXor") else [old]
 
 
 def _exchange_inputs(made: Graph, operator: Operator, operands: list[Value | None], chance: random.Random) -> Step:
@@ -311,4 +312,4 @@ def without_conditions(rule: type[Rule]) -> Iterator[tuple[str, type[Rule]]]:
         yield condition.sentence, type(rule.__name__, (rule,), parts)
 
 
-__all__ = ["EXCHANGED", "Mutant", "mutants", "without_conditions"]
+__all__ = ["EXCHANGED", "Mutant", "mutants", "text", "without_conditions"]

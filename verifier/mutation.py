@@ -22,7 +22,7 @@ from operators.sources import Constant, Input
 from rewrites.cases import Case, TracedCase, cases, trace_case
 from rewrites.rule import Rule
 from verifier.instances import Ground, Instance, Space
-from verifier.mutants import Mutant, mutants, without_conditions
+from verifier.mutants import Mutant, mutants, text, without_conditions
 from verifier.proof.conditions import bounds_from
 from verifier.proof.facts import attribute_facts, flattened, size_facts
 from verifier.proof.prove import Proof, at_least_one, prove
@@ -166,16 +166,24 @@ def trials(rule: type[Rule], count: int, seed: int = 0, seconds: float = 3.0, se
             done += 1
             yield trial
     sources = [(bench, graph) for bench in benches for graph in (bench.traced.replacement, bench.traced.pattern)]
-    again: list[tuple[Bench, Graph]] = []
-    for position, (bench, graph) in enumerate(sources):
-        for mutant in mutants(graph, -(-max(0, count - done) // (len(sources) - position)), chance.randrange(10**6)):
-            done += 1
-            again.append((bench, mutant.graph))
-            yield bench.tried(mutant, seconds, seconds_when_wrong)
-    for bench, graph in again:  # small graphs have few changes: two at once
-        for mutant in mutants(graph, 2, chance.randrange(10**6)) if done < count else ():
-            done += 1
-            yield bench.tried(mutant, seconds, seconds_when_wrong)
+    seen = [{text(bench.traced.pattern), text(bench.traced.replacement)} for bench, _ in sources]
+    found: list[tuple[int, Graph]] = []
+
+    def tried(position: int, graph: Graph, count: int) -> Iterator[Trial]:
+        """Mutants of a graph that stands for a source's, none like one before."""
+        for mutant in mutants(graph, count, chance.randrange(10**6)):
+            if (look := text(mutant.graph)) not in seen[position]:
+                seen[position].add(look)
+                found.append((position, mutant.graph))
+                yield sources[position][0].tried(mutant, seconds, seconds_when_wrong)
+
+    first = done
+    for position, (_, graph) in enumerate(sources):
+        yield from tried(position, graph, -(-max(0, count - first - len(found)) // (len(sources) - position)))
+    for position, graph in found:  # small graphs have few changes: two at once, or more; the list grows as it is read
+        if first + len(found) >= count:
+            break
+        yield from tried(position, graph, 2)
 
 
 def _without(sentence: str, weaker: type[Rule], chance: random.Random, seconds: float, seconds_when_wrong: float) -> Trial | None:

@@ -30,9 +30,12 @@ def test_a_prover_that_says_yes_to_all_is_found_out(name: str, monkeypatch: pyte
     assert any(trial.proved_wrongly for trial in trials(RULES[name], 8))
 
 
-def test_there_are_twenty_mutants_even_of_a_small_rule() -> None:
-    tried = [trial.change for trial in trials(RULES["ReluIsIdempotent"], 20, seconds=0.1, seconds_when_wrong=0.1)]
+@pytest.mark.parametrize("name", ["ReluIsIdempotent", "DoubleComplement"])
+def test_there_are_twenty_mutants_even_of_a_small_rule(name: str) -> None:
+    tried = list(trials(RULES[name], 20, seconds=0.1, seconds_when_wrong=0.1))
     assert len(tried) >= 20
+    assert any(trial.wrong for trial in tried)
+    assert not [trial.change for trial in tried if trial.proved_wrongly]
 
 
 @pytest.mark.parametrize("name, kinds", [
