@@ -148,14 +148,13 @@ def _special_units(rule: type[Rule], case: Case) -> list[Expression] | None:
     """The sizes for which 1 is a case of its own; None when the conditions or the pattern's operators rule this case out."""
     if any(fact is False for fact in size_facts(rule, case)):
         return None
-    graph = Graph()
-    with collecting_units() as found, collecting_obligations(), taken_as_one(case.units):
+    with collecting_units() as found:
         try:
-            trace(rule.pattern, arguments_for(rule, case, graph), graph)
+            trace_side(rule, rule.pattern, case)
         except ShapeError:
             strict = case.units or rule.signature().has_axes or len(case.stars) >= 2
             return None if strict else []
-        except Exception:  # a rule is a user's code: that it raises is for `trace_case` to say
+        except TraceError:  # `trace_case` raises it as well, and the verdict says it
             return []
     return sorted(found - set(case.units), key=str)
 
