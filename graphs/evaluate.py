@@ -43,14 +43,14 @@ def evaluate(
                 operands = [None if operand is None else reading(known[operand]) for operand in graph.operands(node)]
                 found = apply_operator(node, widened_operator(operator) if float64 else operator, operands, sizes)
                 if isinstance(operator, Foreign):
-                    _bind_data_sizes(graph, found, sizes)
+                    bind_data_sizes(graph, found, sizes)
                 known.update(found)
             for value in last:
                 known.pop(value, None)
     return [known[value] for value in graph.outputs]
 
 
-def _bind_data_sizes(graph: Graph, found: Mapping[Value, Any], sizes: dict[Symbol, int]) -> None:
+def bind_data_sizes(graph: Graph, found: Mapping[Value, Any], sizes: dict[Symbol, int]) -> None:
     """Enter the sizes that depend on data, as soon as a tensor has them."""
     for value, result in found.items():
         for dim, size in zip(graph.type(value).shape, getattr(result, "shape", ()), strict=False):

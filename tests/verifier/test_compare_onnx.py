@@ -116,3 +116,31 @@ def test_what_cannot_be_run_is_proved_by_structure_or_refused() -> None:
     assert found.status is Status.PROVED and any("not run" in note for note in found.notes)
     with pytest.raises(CannotRunError, match="BEFORE runs on none of the inputs tried"):
         compare_graphs(read(strange(1.0)), read(strange(2.0)))
+
+
+def selected(factors: list[float], through: str = "Identity") -> onnx.ModelProto:
+    """The elements of a vector that are not zero, as many as there are, times the sum of the factors."""
+    nodes = [
+        helper.make_node(through, ["x"], ["p"]),
+        helper.make_node("NonZero", ["p"], ["q"]),
+        helper.make_node("Squeeze", ["q", "axis"], ["r"]),
+        helper.make_node("Gather", ["x", "r"], ["z"]),
+        *(helper.make_node("Mul", ["z", f"f{i}"], [f"t{i}"]) for i in range(len(factors))),
+        helper.make_node("Sum", [f"t{i}" for i in range(len(factors))], ["y"]),
+    ]
+    held = [numpy_helper.from_array(numpy.array([0], numpy.int64), "axis")]
+    held += [numpy_helper.from_array(numpy.array(factor, numpy.float32), f"f{i}") for i, factor in enumerate(factors)]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["found"])]
+    graph = helper.make_graph(nodes, "selected", inputs, outputs, held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def test_sizes_that_depend_on_data_are_the_same_where_they_come_from_the_same() -> None:
+    result = compare_graphs(read(selected([2.0, 3.0])), read(selected([5.0])), timeout=30)
+    assert result.status == Status.PROVED, result.reason
+
+
+def test_sizes_that_depend_on_other_data_are_not_taken_for_the_same() -> None:
+    result = compare_graphs(read(selected([2.0, 3.0])), read(selected([5.0], through="Relu")), timeout=30)
+    assert result.status == Status.REFUTED, result.scope

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from graphs.graph import Graph, Value
 from graphs.interface import interface_of
 from graphs.onnx.origin import NODE_KEY, origin_of
+from graphs.structure import node_digest, node_digests
 from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, at_least_zero, equal, formula_symbols, plain, substitute
+from operators.foreign import Foreign
 from operators.operator import Effect, ShapeError, TensorType, collecting_narrowings, collecting_obligations
 from operators.sources import Constant, Input
 from verifier.proof.facts import with_sizes
+
+UNPAIRED = "·after"
+"""What the name of a size ends in that AFTER alone is known to have."""
 
 
 class AlignmentError(ValueError):
@@ -68,9 +74,11 @@ def joined(before: Graph, after: Graph) -> Joined:
     placed: dict[int, int] = {theirs: ours for ours, theirs in pairs}
     names = {id(tensor): name for name, tensor in graph.constants.items()}
     added = []
+    twins = _Twins(graph)
     for node in after.topological_order():
         if node in placed:
             continue
+        sizes |= {atom: dim for atom, dim in twins.sizes(after, node, placed).items() if str(sizes.get(atom)).endswith(UNPAIRED)}
         operator = with_sizes(after.operator(node), sizes)
         if isinstance(operator, Constant):
             tensor = after.constants[operator.name]
@@ -81,6 +89,7 @@ def joined(before: Graph, after: Graph) -> Joined:
             operands = [None if v is None else Value(placed[v.node], v.output) for v in after.operands(node)]
             placed[node] = graph.add(operator, *operands, types=with_sizes(after.types(node), sizes)).node
         added.append(placed[node])
+        twins.see(placed[node])
         result.labels.setdefault(placed[node], label(after, node))
     result.after = frozenset(placed.values())
     result.facts = [*_ranges(before), *(fact for node in before.topological_order() for fact in _obligations(graph, node))]
@@ -90,6 +99,41 @@ def joined(before: Graph, after: Graph) -> Joined:
     graph.outputs = [value for pair in result.outputs for value in (pair.before, pair.after)]
     _compare_types(result)
     return result
+
+
+class _Twins:
+    """Foreign nodes that both sides have, on operands computed by the same operators: what sizes depend on data there is the same."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.digests = node_digests(graph)
+        self.positions = {node: position for position, node in enumerate(graph.inputs)}
+        self.known: dict[Any, int] = {}
+        for node in graph.topological_order():
+            operator = graph.operator(node)
+            if isinstance(operator, Foreign):
+                self.known.setdefault(self._key(operator, graph.operands(node)), node)
+
+    def _key(self, operator: Foreign, operands: Sequence[Value | None]) -> Any:
+        read = tuple(None if value is None else (self.digests[value.node], value.output) for value in operands)
+        return operator.node, operator.captured, operator.opsets, read
+
+    def see(self, node: int) -> None:
+        """A node has been added to the graph."""
+        self.digests[node] = node_digest(self.graph, node, self.digests, self.positions)
+
+    def sizes(self, after: Graph, node: int, placed: Mapping[int, int]) -> dict[Atom, Dim]:
+        """The sizes that a foreign node of AFTER's has under names of its own, by its twin's."""
+        operator = after.operator(node)
+        if not isinstance(operator, Foreign) or not operator.known:
+            return {}
+        operands = [None if value is None else Value(placed[value.node], value.output) for value in after.operands(node)]
+        twin = self.known.get(self._key(operator, operands))
+        if twin is None:
+            return {}
+        pairs = zip(after.types(node), self.graph.types(twin), strict=True)
+        dims = [pair for theirs, ours in pairs for pair in zip(theirs.shape, ours.shape, strict=theirs.ndim == ours.ndim)]
+        return {alone: ours for theirs, ours in dims if isinstance(theirs, Expression) and (alone := _alone(theirs)) is not None}
 
 
 def label(graph: Graph, node: int) -> str:
@@ -160,7 +204,7 @@ def _sizes(before: Graph, after: Graph, pairs: Sequence[tuple[int, int]], result
             result.obstacles.append(("size", f"input {name} may have size {mine_dim} before and must have {wanted} after"))
     for unknown in _own_symbols(after) - sizes.keys():
         assert isinstance(unknown, Symbol)
-        sizes[unknown] = Expression.of(Symbol(f"{unknown.name}·after"))
+        sizes[unknown] = Expression.of(Symbol(f"{unknown.name}{UNPAIRED}"))
     return sizes
 
 

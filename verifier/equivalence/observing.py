@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy
 import torch
 
-from graphs.evaluate import apply_operator, default_dtype, widened, widened_operator
+from graphs.evaluate import apply_operator, bind_data_sizes, default_dtype, widened, widened_operator
 from graphs.graph import Graph, Value
 from operators.expressions import Symbol
+from operators.foreign import Foreign
 from operators.sources import Constant, Input, Scalar
 
 
@@ -52,6 +53,7 @@ def run(graph: Graph, trace: Trace, see: Callable[[Value, torch.Tensor], None], 
         done.setdefault(node, []).append(value)
     known: dict[Value, torch.Tensor] = {}
     given = dict(zip(graph.inputs, trace.inputs, strict=True))
+    trace = replace(trace, sizes=(sizes := dict(trace.sizes)))
     with torch.no_grad(), default_dtype(torch.float64 if trace.float64 else None), numpy.errstate(all="ignore"):
         for node in order:
             if trace.tolerant and any(v is not None and v not in known for v in graph.operands(node)):
@@ -62,6 +64,8 @@ def run(graph: Graph, trace: Trace, see: Callable[[Value, torch.Tensor], None], 
                 if not trace.tolerant:
                     raise
                 continue
+            if isinstance(graph.operator(node), Foreign):
+                bind_data_sizes(graph, produced, sizes)
             for value, tensor in produced.items():
                 if isinstance(tensor, torch.Tensor):
                     see(value, tensor)
