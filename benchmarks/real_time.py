@@ -10,9 +10,9 @@ than either of the others, is the model as it came, and counts as 1. The process
 in the times. Optimised graphs and times are kept in the folder `--state`, so that the benchmark can be stopped and taken up again (`--only
 optimise` does the first half, `--anew` times once more).
 
-With one thread, eager times are the thread's own, without what other programs take. With more, and `OMP_WAIT_POLICY=PASSIVE` set before
-the start, they are those of the thread that calls: its share of the work beside the other threads', waiting left out; without it, the
-wall's. Graphs are optimised by the kernels of as many threads as were given when they first were.
+With one thread, times are the thread's own, without what other programs take. With more, and `OMP_WAIT_POLICY=PASSIVE` set before the
+start, they are those of the thread that calls: its share of the work beside the other threads', waiting left out; without it, the wall's.
+Graphs for eager mode are optimised by the kernels of as many threads as were given when they first were, as said below each table.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ def optimised(name: str, batch: int, mode: str, folder: Path, budget: float) -> 
         "before": result.before.as_dict(),
         "after": result.after.as_dict(),
         "path": str(path),
+        "threads": torch.get_num_threads(),
     }
     notes.write_text(json.dumps(found))
     return found
@@ -91,8 +92,9 @@ def timed(name: str, batch: int, mode: str, notes: dict[str, Any], seconds: floa
     arguments, named = call_arguments(inputs)
     steps = len(notes["rules"])
     graph = load(Path(notes["path"]))
-    clock = Eager().clock() if mode == "eager" else time.perf_counter
-    unchanged, chosen, layout = to_module(capture(module, inputs)), to_module(graph), "as it was"
+    clock = Eager().clock()
+    unchanged, layout = to_module(capture(module, inputs)), "as it was"
+    chosen: torch.nn.Module = to_module(graph)
     if mode == "eager":
         laid_out, number = channels_last(graph)
         found = layout_of(chosen, to_module(laid_out), to_module(laid_out), arguments, named, clock) if number else None
@@ -113,6 +115,7 @@ def timed(name: str, batch: int, mode: str, notes: dict[str, Any], seconds: floa
         "taken back": taken_back or (steps > 0 and graph_alone.is_slower),
         "error": error,
         "max_error": notes["max_error"],
+        "priced": notes.get("threads"),
         "rounds": len(timings[0].samples),
     }
 
@@ -138,8 +141,19 @@ def report(rows: dict[str, dict[str, Any]]) -> str:
             ratios = [f"{ratio:.2f} ({low:.2f} to {high:.2f})" for ratio, low, high in (row["given"], row["unchanged"])]
             note = ", taken back" if row["taken back"] else "" if row["layout"] == "as it was" else f", {row['layout']}"
             lines.append((name, batch, *(f"{ms:.2f}" for ms in row["ms"]), *ratios, f"{row['steps']}{note}", f"{row['error']:.1e}"))
-        parts.append("\n\n".join([f"## {mode}, {threads} threads", table(HEADS, lines), summary(list(found.values()))]))
+        parts.append(
+            "\n\n".join([f"## {mode}, {threads} threads", table(HEADS, lines), summary(list(found.values())), *priced(mode, found)])
+        )
     return "\n\n".join(parts)
+
+
+def priced(mode: str, rows: dict[str, dict[str, Any]]) -> list[str]:
+    """A sentence about those graphs for eager mode that were optimised by the kernels of another number of threads."""
+    others = [key.split(" ") for key, row in rows.items() if mode == "eager" and str(row.get("priced")) != key.split(" ")[3]]
+    by = sorted({str(row.get("priced")) for row in rows.values()})
+    return [
+        f"Optimised by kernels of {', '.join(by)} threads; not by as many: " + ", ".join(f"{name} {batch}" for name, batch, *_ in others)
+    ] * bool(others)
 
 
 def handed_out(row: dict[str, Any]) -> float:
