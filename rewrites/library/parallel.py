@@ -89,14 +89,27 @@ class GatherOfShard(Rule):
     source = "definition of the collectives"
     equality = Equality.BITWISE
     trainable = True
-    bidirectional = True
-    requires = [some_device]
 
     def pattern(x: Float[Tensor, "*s p*k"], p: int):
         return all_gather(shard(x, p, -1), -1)
 
     def replacement(x, p):
         return replicate(x, p)
+
+
+class ReplicatedAsGatherOfShard(Rule):
+    """A tensor on every device is cut for the devices, and the slices are joined."""
+
+    source = "definition of the collectives"
+    equality = Equality.BITWISE
+    trainable = True
+    requires = [some_device]
+
+    def pattern(x: Float[Tensor, "*s p*k"], p: int):
+        return replicate(x, p)
+
+    def replacement(x, p):
+        return all_gather(shard(x, p, -1), -1)
 
 
 class AllReduceOfReplicated(Rule):
