@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -104,13 +105,13 @@ MOST_GROWTH = 4
 SMALL = 1 << 16
 
 
-def fold_constants(graph: Graph) -> int:
+def fold_constants(graph: Graph, views: Callable[[int], bool] = lambda node: False) -> int:
     """Replace expressions of constants by constants, in place; how many new ones there are.
 
     Floating values are computed in float64 and rounded once, at the end; only an explicit cast rounds in between.
-    Mere views of a constant are left: they cost nothing. So is what the caller gets to see, and may write to. Nothing is folded
-    into a constant much larger than what it is computed from, nor over anything random, nor, in a module captured in training
-    mode, over parameters.
+    Mere views of a constant are left, as they cost nothing, but for the nodes of which `views` holds. So is what the caller gets to
+    see, and may write to. Nothing is folded into a constant much larger than what it is computed from, nor over anything random, nor,
+    in a module captured in training mode, over parameters.
     """
     constant: dict[int, set[str]] = {}
     computed: set[int] = set()
@@ -126,7 +127,7 @@ def fold_constants(graph: Graph) -> int:
                 constant[node] = set()
         elif _may_fold(graph, node) and all(operand.node in constant for operand in operands):
             constant[node] = set().union(*(constant[operand.node] for operand in operands))
-            if not operator.effects & Effect.ALIASES or any(operand.node in computed for operand in operands):
+            if not operator.effects & Effect.ALIASES or any(operand.node in computed for operand in operands) or views(node):
                 computed.add(node)
     foldable = [node for node in constant if node in computed and _is_worth(graph, node, constant[node])]
     chosen = set(foldable)

@@ -29,7 +29,8 @@ from graphs.interface import interface_of
 from graphs.onnx import OnnxError, example_inputs, load, to_model
 from graphs.onnx.annotation import with_shapes
 from graphs.onnx.joining import with_joined_padding
-from graphs.passes import merge_common_subexpressions, remove_identities, simplify
+from graphs.onnx.origin import NODE_KEY
+from graphs.passes import SMALL, fold_constants, merge_common_subexpressions, remove_identities, simplify
 from operators.expressions import Symbol
 from rewright.certification import Certification, relevant, usable_rules
 from rewright.onnx_checking import errors_between, errors_in_runtime
@@ -240,6 +241,7 @@ class _Optimisation:
         graph.remove_dead()
         folded = graph.copy()
         simplify(folded)
+        fold_constants(folded, lambda node: _is_new_view(folded, node))
         return Candidate(name, folded, graph, steps, with_joined_padding(to_model(folded, fold_sizes=True)))
 
     def _with_further_rules(self, best: Candidate) -> Candidate:
@@ -393,6 +395,14 @@ class _Optimisation:
             sizes=self.sizes,
             measured=measured,
         )
+
+
+def _is_new_view(graph: Graph, node: int) -> bool:
+    """The node came with a rule, and is small or reads what nothing else reads: as a constant it does not make the file larger by much."""
+    if NODE_KEY in graph.network.nodes[node]:
+        return False
+    elements = sum(math.prod(kind.shape) for kind in graph.types(node))
+    return elements <= SMALL or all(graph.use_count(operand) == 1 for operand in graph.operands(node) if operand is not None)
 
 
 def _overall(ratios: Mapping[int, Comparison]) -> float:
