@@ -27,7 +27,9 @@ _BYTES_PER_CLASS = 400
 def discover(
     operators: Annotated[
         str | None,
-        typer.Option(metavar="NAME,...", help="Operators that take part, Softmax or silu for two; matmul, conv, add, relu, … if none are named."),
+        typer.Option(
+            metavar="NAME,...", help="Operators that take part, Softmax or silu for two; matmul, conv, add, relu, … if none are named."
+        ),
     ] = None,
     max_ops: Annotated[int, typer.Option(min=1, max=6, help="Operations on a side at most.")] = 3,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that verify candidates.")] = 1,
