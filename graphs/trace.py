@@ -277,6 +277,19 @@ def _iterate(x: Any) -> Any:
 _SPECIAL: dict[str, Callable[..., Any]] = {"__getitem__": index_tensor, "__iter__": _iterate}
 
 
+class RecordingFactories(TorchFunctionMode):
+    """Inside, torch.full, torch.eye and the like are nodes of the graph even where their sizes are numbers, as torch.export has them."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = graph
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(function, "__name__", "") in ("full", "ones", "zeros", "eye", "arange"):
+            return apply_torch(function, args, kwargs or {}, self.graph)
+        return function(*args, **(kwargs or {}))
+
+
 def trace(function: Callable[..., Any], arguments: Sequence[Any], graph: Graph) -> list[Value]:
     """Run the function on proxies of the graph (and plain attributes); the values it returns.
 

@@ -8,15 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from costs.roofline import Roofline
 from graphs.graph import Graph, Value
 from graphs.structure import structural_hash
-from graphs.trace import Proxy, TraceError, apply_torch, trace
+from graphs.trace import Proxy, RecordingFactories, TraceError, trace
 from operators.operator import ShapeError, TensorType
 from rewright.fuzzing.comparing import Different, Reference
 from rewright.fuzzing.finding import Problem
@@ -119,19 +117,6 @@ def rule_named(name: str, file: str = "") -> type[Rule]:
     return _named(file)[name]
 
 
-class _Factories(TorchFunctionMode):
-    """Records torch.full, torch.eye and the like as nodes of the graph even where their sizes are numbers, as torch.export does."""
-
-    def __init__(self, graph: Graph) -> None:
-        super().__init__()
-        self.graph = graph
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(function, "__name__", "") in ("full", "ones", "zeros", "eye", "arange"):
-            return apply_torch(function, args, kwargs or {}, self.graph)
-        return function(*args, **(kwargs or {}))
-
-
 def graph_of(instance: Instance, rule: type[Rule]) -> tuple[Graph, list[torch.Tensor]]:
     """The rule's pattern over inputs of these sizes, and tensors for them; what must be constant, or has a condition, is constant."""
     graph, inputs, arguments = Graph(), [], []
@@ -146,7 +131,7 @@ def graph_of(instance: Instance, rule: type[Rule]) -> tuple[Graph, list[torch.Te
             kind = TensorType(tuple(value.shape), str(value.dtype).removeprefix("torch."))
             arguments.append(Proxy(graph, graph.input(name, kind)))
             inputs.append(value)
-    with _Factories(graph):
+    with RecordingFactories(graph):
         graph.outputs = trace(rule.pattern, arguments, graph)
     return graph, inputs
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from graphs.graph import Graph
-from graphs.trace import Proxy, apply_torch, trace
+from graphs.trace import Proxy, RecordingFactories, trace
 from operators.expressions import Atom, Dim, Expression, Symbol, Truth, negate, substitute
 from operators.operator import TensorType
 from rewrites.cases import Case, TracedCase, cases, dtype_of, size_condition, speaks_of_sizes, trace_case
@@ -40,19 +39,6 @@ def _shapes(traced: TracedCase, values: Assignment) -> dict[str, list[int]] | No
             return None
         shapes[variable.name] = [int(str(size)) for size in shape]
     return shapes
-
-
-class _Factories(TorchFunctionMode):
-    """Records torch.full, torch.eye and the like as nodes of the graph even where their sizes are numbers, as torch.export does."""
-
-    def __init__(self, graph: Graph) -> None:
-        super().__init__()
-        self.graph = graph
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(function, "__name__", "") in ("full", "ones", "zeros", "eye", "arange"):
-            return apply_torch(function, args, kwargs or {}, self.graph)
-        return function(*args, **(kwargs or {}))
 
 
 @dataclass(frozen=True)
@@ -85,7 +71,7 @@ class Sample:
                 traced.append(Proxy(graph, graph.constant(name, value)))
             else:
                 traced.append(Proxy(graph, graph.input(name, TensorType(tuple(value.shape), str(value.dtype).removeprefix("torch.")))))
-        with _Factories(graph):
+        with RecordingFactories(graph):
             graph.outputs = trace(getattr(self.rule, side), traced, graph)
         graph.remove_dead()
         return graph
