@@ -29,6 +29,7 @@ QUERY, KEY, VALUE = numbers(2, 4, 3, 8), numbers(2, 2, 5, 8), numbers(2, 2, 5, 6
 MEAN, SPREAD = numbers(4), numbers(4, seed=2).abs() + 0.5
 
 CALLS: dict[str, list[Callable[[], Any]]] = {
+    "Absolute": [lambda: F.l1_loss(A, B), lambda: F.l1_loss(A, B, reduction="sum"), lambda: F.l1_loss(A, B, reduction="none")],
     "AddScaled": [lambda: torch.add(A, B, alpha=2), lambda: torch.sub(A, B, alpha=0.5), lambda: torch.rsub(A, B, alpha=3)],
     "Add": [lambda: A + B, lambda: 2 + A, lambda: A.add(C), lambda: torch.ops.aten.add.Tensor(A, B)],
     "Subtract": [
@@ -39,9 +40,33 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
         lambda: torch.diff(A),
         lambda: A.diff(dim=1, prepend=A[:, :2]),
     ],
-    "Multiply": [lambda: A * B, lambda: 3 * A, lambda: torch.outer(VECTOR, VECTOR), lambda: torch.ops.aten.mul.Scalar(A, 2.0)],
-    "Divide": [lambda: A / B, lambda: 1 / A, lambda: torch.true_divide(A, 2), lambda: INTEGERS / 2],
-    "FloorDivide": [lambda: INTEGERS // 4, lambda: torch.div(A, B, rounding_mode="floor"), lambda: 7 // POSITIVE],
+    "Multiply": [
+        lambda: INTEGERS << 3,
+        lambda: torch.bitwise_left_shift(INTEGERS, 62),
+        lambda: INTEGERS << 3,
+        lambda: torch.bitwise_left_shift(INTEGERS, 62),
+        lambda: A * B,
+        lambda: 3 * A,
+        lambda: torch.outer(VECTOR, VECTOR),
+        lambda: torch.ops.aten.mul.Scalar(A, 2.0),
+    ],
+    "Divide": [
+        lambda: F.normalize(A),
+        lambda: F.normalize(A * 0.0, dim=-1, eps=1e-3),
+        lambda: A / B,
+        lambda: 1 / A,
+        lambda: torch.true_divide(A, 2),
+        lambda: INTEGERS / 2,
+    ],
+    "FloorDivide": [
+        lambda: INTEGERS >> 1,
+        lambda: INTEGERS.to(torch.int8) >> 6,
+        lambda: INTEGERS >> 1,
+        lambda: INTEGERS.to(torch.int8) >> 6,
+        lambda: INTEGERS // 4,
+        lambda: torch.div(A, B, rounding_mode="floor"),
+        lambda: 7 // POSITIVE,
+    ],
     "TruncDivide": [lambda: torch.div(INTEGERS, 4, rounding_mode="trunc")],
     "Remainder": [lambda: INTEGERS % 4, lambda: torch.remainder(A, 2)],
     "TruncRemainder": [lambda: torch.fmod(INTEGERS, 4)],
@@ -67,7 +92,7 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
     "BitwiseAnd": [lambda: MASK & (B > 0), lambda: INTEGERS & 3],
     "BitwiseOr": [lambda: MASK | (B > 0)],
     "BitwiseNot": [lambda: ~MASK],
-    "LessEqual": [lambda: A <= B, lambda: A.le(0)],
+    "LessEqual": [lambda: torch.threshold(A, 0.1, -7.0), lambda: A <= B, lambda: A.le(0)],
     "Equal": [lambda: INTEGERS == 2, lambda: torch.eq(A, B)],
     "Cast": [
         lambda: A.to(torch.float64),
@@ -102,6 +127,9 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
         lambda: torch.einsum("bij, bkj -> bik", A, B),
         lambda: torch.einsum("ij,j", [MATRIX, numbers(5)]),
         lambda: torch.tensordot(A, MATRIX, 1),
+        lambda: torch.trace(MATRIX[:, :4]),
+        lambda: torch.diagonal(MATRIX[:, :4]),
+        lambda: torch.diagonal(A[:, :2, :2], 0, -1, 1),
         lambda: torch.tensordot(A, B, ([0, 1], [0, 1])),
     ],
     "Conv1d": [lambda: F.conv1d(SERIES, numbers(6, 2, 3), BIAS, 2, 1, 2, 2), lambda: F.conv1d(SERIES, numbers(6, 4, 4), padding="same")],
@@ -173,6 +201,8 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
     ],
     "StandardDeviation": [lambda: A.std(), lambda: torch.std(A, 1, True)],
     "EuclideanNorm": [
+        lambda: F.normalize(A),
+        lambda: F.normalize(A * 0.0, dim=-1, eps=1e-3),
         lambda: A.norm(),
         lambda: torch.linalg.vector_norm(A, dim=-1),
         lambda: A.norm(2, 1),
@@ -250,7 +280,13 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
         lambda: torch.ops.aten.constant_pad_nd(A, [1, 1], 2.0),
         lambda: torch.ops.aten.reflection_pad2d(IMAGE, [1, 1, 2, 0]),
     ],
-    "Flip": [lambda: A.flip(0, 2), lambda: torch.flip(A, (1,)), lambda: torch.flip(A, [-1])],
+    "Flip": [
+        lambda: torch.fliplr(A),
+        lambda: torch.flipud(A),
+        lambda: A.flip(0, 2),
+        lambda: torch.flip(A, (1,)),
+        lambda: torch.flip(A, [-1]),
+    ],
     "Roll": [lambda: torch.roll(A, 1, 0), lambda: A.roll((1, -1), (1, 2)), lambda: A.roll(shifts=(-5,), dims=(1,))],
     "Repeat": [lambda: A.repeat(2, 1, 1, 3), lambda: torch.tile(A, (2,)), lambda: A.repeat((1, 2, 1))],
     "RepeatInterleave": [lambda: A.repeat_interleave(3, 1), lambda: torch.repeat_interleave(A, 2, dim=-1)],
@@ -280,7 +316,11 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
         lambda: torch.ops.aten.embedding(MATRIX, POSITIONS, 1),
     ],
     "Unfold": [lambda: F.unfold(IMAGE, (3, 2), 1, (1, 0), 2), lambda: torch.ops.aten.im2col(IMAGE, [2, 2], [1, 1], [0, 0], [1, 1])],
-    "Gather": [lambda: torch.gather(MATRIX, 1, POSITIONS), lambda: MATRIX.gather(0, POSITIONS)],
+    "Gather": [
+        lambda: torch.take_along_dim(INTEGERS, INTEGERS[:, :2] % 3, 1),
+        lambda: torch.gather(MATRIX, 1, POSITIONS),
+        lambda: MATRIX.gather(0, POSITIONS),
+    ],
     "IndexSelect": [lambda: torch.index_select(A, 1, POSITIONS[0]), lambda: A.index_select(-1, POSITIONS[1])],
     "Index": [lambda: torch.ops.aten.index(A, [None, POSITIONS]), lambda: torch.ops.aten.index.Tensor(A, [POSITIONS - 1, POSITIONS])],
     "OneHot": [lambda: F.one_hot(POSITIONS, 4)],
@@ -330,6 +370,11 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
 }
 
 REFUSED: list[Callable[[], Any]] = [
+    lambda: INTEGERS << 63,
+    lambda: INTEGERS.to(torch.int8) >> 7,
+    lambda: INTEGERS << INTEGERS.abs(),
+    lambda: torch.diagonal(A),
+    lambda: F.normalize(A, p=1.0),
     lambda: F.relu(A, inplace=True),
     lambda: torch.add(A, B, out=torch.empty(2, 3, 4)),
     lambda: F.conv2d(IMAGE[0], KERNEL, groups=2),

@@ -38,7 +38,7 @@ class ByOperators(TorchFunctionMode):
         declared = operator_for(function)
         if declared is None or torch_name(function) in OF_THE_TENSOR_ITSELF:
             return function(*args, **(kwargs or {}))
-        if torch_name(function).startswith("__r"):
+        if torch_name(function).startswith("__r") and torch_name(function) != "__rshift__":
             args = (args[1], args[0])
         operator, operands = declared.bind(*args, **(kwargs or {}))
         with torch._C.DisableTorchFunction():
