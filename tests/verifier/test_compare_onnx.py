@@ -144,3 +144,29 @@ def test_sizes_that_depend_on_data_are_the_same_where_they_come_from_the_same() 
 def test_sizes_that_depend_on_other_data_are_not_taken_for_the_same() -> None:
     result = compare_graphs(read(selected([2.0, 3.0])), read(selected([5.0], through="Relu")), timeout=30)
     assert result.status == Status.REFUTED, result.scope
+
+
+def hard_swish(alpha: float | None) -> onnx.ModelProto:
+    """A hard-swish in pieces, or as a HardSigmoid of this slope times its input."""
+    if alpha is None:
+        pieces = [("Add", ["x", "three"]), ("Clip", ["a", "zero", "six"]), ("Mul", ["x", "b"]), ("Div", ["c", "six"])]
+        nodes = [helper.make_node(kind, read_names, [name]) for (kind, read_names), name in zip(pieces, "abcy", strict=True)]
+    else:
+        nodes = [helper.make_node("HardSigmoid", ["x"], ["a"], alpha=alpha), helper.make_node("Mul", ["x", "a"], ["y"])]
+    held = [numpy_helper.from_array(numpy.array(n, numpy.float32), name) for n, name in ((0, "zero"), (3, "three"), (6, "six"))]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "c"])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", "c"])]
+    graph = helper.make_graph(nodes, "swish", inputs, outputs, held if alpha is None else [])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+def test_a_slope_that_a_file_rounds_counts_as_the_fraction_and_the_scope_says_so() -> None:
+    result = compare_graphs(read(hard_swish(None)), read(hard_swish(1 / 6)), timeout=30)
+    assert result.status == Status.PROVED, result.reason
+    assert "up to the rounding of folded constants" in result.scope
+
+
+@pytest.mark.parametrize("alpha", [1 / 6 + 1e-6, 0.1666, 0.1667])
+def test_a_slope_that_is_wrong_by_little_is_not_taken_for_the_fraction(alpha: float) -> None:
+    result = compare_graphs(read(hard_swish(None)), read(hard_swish(alpha)), timeout=20)
+    assert result.status != Status.PROVED

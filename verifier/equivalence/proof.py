@@ -57,6 +57,8 @@ class Prover:
         """Values that were taken as equal on the way without a proof: whatever follows from them is not proved."""
         self._facts = list(dict.fromkeys(joined.facts))
         self._needed = _live(self.graph)
+        self._wide = any(kind.dtype == "float64" for node in self.graph.network for kind in self.graph.types(node))
+        """Numbers of the file may be meant to more digits than float32 has."""
 
     def run(self) -> bool:
         """Whether every output is proved.
@@ -144,23 +146,30 @@ class Prover:
     def _proved(self, after: Value, before: Value, seconds: float) -> bool:
         """Whether a region proves the two equal; then they are one class."""
         reason = "the region between it and what is known to be equal is too large"
-        for scalars in (False, True):
-            for region in regions(self.classes, before, after, scalars):
-                left = min(seconds, self.deadline - time.monotonic())
-                if left <= 0:
-                    self.progress.unproved[after] = "the time was up"
-                    return False
-                reason = self._region(region, left)
-                if not reason:
-                    self.classes.unite(before, after)
-                    self.progress.proved += 1
-                    if after not in self.assumed:
-                        self.progress.unproved.pop(after, None)
-                    return True
-            if not any(region.constants for region in regions(self.classes, before, after, True)):
-                break
+        for region in self._regions(after, before):
+            left = min(seconds, self.deadline - time.monotonic())
+            if left <= 0:
+                self.progress.unproved[after] = "the time was up"
+                return False
+            reason = self._region(region, left)
+            if not reason:
+                self.classes.unite(before, after)
+                self.progress.proved += 1
+                if after not in self.assumed:
+                    self.progress.unproved.pop(after, None)
+                return True
         self.progress.unproved[after] = reason
         return False
+
+    def _regions(self, after: Value, before: Value) -> Iterator[Region]:
+        """What may be proved, the smallest first; each as it is, then with numbers as the fractions that they round."""
+        exact, fractions = (regions(self.classes, before, after, fractions=fractions) for fractions in (False, True))
+        for region, near in zip(exact, fractions, strict=True):
+            yield region
+            if near.rounded and not self._wide:
+                yield near
+        if any(region.constants for region in regions(self.classes, before, after, scalars=True)):
+            yield from regions(self.classes, before, after, scalars=True)
 
     def _region(self, region: Region, seconds: float) -> str:
         """Nothing when the region is proved, else why not."""
@@ -185,7 +194,7 @@ class Prover:
             unmatched = f": {' and '.join(proof.unmatched)}" if proof.unmatched else ""
             return f"{proof.reason}{unmatched}"[:300]
         self.progress.scope["over the reals"] = None
-        if any(c.rounded for c in made):
+        if region.rounded or any(c.rounded for c in made):
             self.progress.scope["up to the rounding of folded constants"] = None
         if "all sizes ≥ 1" in proof.scope and symbolic(region.before):
             self.progress.scope["sizes ≥ 1"] = None

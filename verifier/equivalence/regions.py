@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
+import numpy
 import torch
 
 from graphs.graph import Graph, Value
@@ -27,12 +30,15 @@ class Region:
     constants: dict[str, torch.Tensor]
     nodes: frozenset[int] = field(default=frozenset())
     """AFTER's nodes in the region, as the joined graph numbers them."""
+    rounded: bool = False
+    """Some number stands for the fraction that it is the nearest float to."""
 
 
-def regions(classes: Classes, before: Value, after: Value, scalars: bool = False) -> Iterator[Region]:
+def regions(classes: Classes, before: Value, after: Value, scalars: bool = False, fractions: bool = False) -> Iterator[Region]:
     """Regions that compute both values from the same leaves, the smallest first.
 
-    With `scalars`, floating constants of one element are leaves like other constants, instead of exact numbers.
+    With `scalars`, floating constants of one element are leaves like other constants, instead of exact numbers. With `fractions`,
+    numbers count as the simple fractions that they are nearest to in float32, as 1/6 is written in a file.
     """
     graph = classes.graph
     one, other = classes.leader(before), classes.leader(after)
@@ -43,7 +49,7 @@ def regions(classes: Classes, before: Value, after: Value, scalars: bool = False
         if leaves is None or leaves in seen:
             return
         seen.add(leaves)
-        made = _region(classes, one, other, leaves, scalars)
+        made = _region(classes, one, other, leaves, scalars, fractions)
         if made is None:
             return
         yield made
@@ -97,22 +103,36 @@ def _met(classes: Classes, root: Value, common: set[Value]) -> set[Value] | None
     return met
 
 
-def _region(classes: Classes, one: Value, other: Value, leaves: frozenset[Value], scalars: bool) -> Region | None:
+def _region(classes: Classes, one: Value, other: Value, leaves: frozenset[Value], scalars: bool, fractions: bool) -> Region | None:
     constants: dict[str, torch.Tensor] = {}
     sides = []
     for root in (one, other):
-        side = _Side(classes, leaves, constants, scalars)
+        side = _Side(classes, leaves, constants, scalars, fractions)
         if not side.build(root):
             return None
         sides.append(side)
-    return Region(sides[0].graph, sides[1].graph, constants, frozenset(sides[1].nodes))
+    return Region(sides[0].graph, sides[1].graph, constants, frozenset(sides[1].nodes), any(side.rounded for side in sides))
+
+
+LARGEST_DENOMINATOR = 1000
+
+
+def simple_fraction(number: float) -> Fraction | None:
+    """The fraction of small denominator whose nearest float32 the number is, if it is not the number itself."""
+    if not math.isfinite(number) or Fraction(str(number)).denominator <= LARGEST_DENOMINATOR:
+        return None
+    near = Fraction(number).limit_denominator(LARGEST_DENOMINATOR)
+    return near if near and float(numpy.float32(float(near))) == number else None
 
 
 class _Side:
     """One side of a region being built."""
 
-    def __init__(self, classes: Classes, leaves: frozenset[Value], constants: dict[str, torch.Tensor], scalars: bool) -> None:
-        self.classes, self.leaves, self.constants, self.scalars = classes, leaves, constants, scalars
+    def __init__(
+        self, classes: Classes, leaves: frozenset[Value], constants: dict[str, torch.Tensor], scalars: bool, fractions: bool
+    ) -> None:
+        self.classes, self.leaves, self.constants, self.scalars, self.fractions = classes, leaves, constants, scalars, fractions
+        self.rounded = False
         self.graph = Graph()
         self.nodes: dict[int, int] = {}
         self.placed: dict[Value, Value] = {}
@@ -164,6 +184,10 @@ class _Side:
             node = self.nodes.get(value.node)
             if node is None:
                 operands = [None if v is None else self.placed[v] for v in self.classes.operands(value)]
+                if self.fractions and isinstance(operator, Scalar) and isinstance(operator.value, float):
+                    fraction = simple_fraction(operator.value)
+                    self.rounded = self.rounded or fraction is not None
+                    operator = operator if fraction is None else replace(operator, value=fraction)
                 node = self.graph.add(operator, *operands, types=whole.types(value.node)).node
                 self.nodes[value.node] = node
             self.placed[value] = Value(node, value.output)
