@@ -16,7 +16,7 @@ from graphs.capture import call_arguments
 from graphs.emit import to_module
 from graphs.interface import interface_of
 from rewright.layouts import LAW, channels_last
-from rewright.packing import pack
+from rewright.packing import PackedConvolution, pack
 from rewright.speed import SECONDS, compared, profiled, why_not_here
 from search.check import UNITS, NumericCheckError, compare_native, draw_inputs, relative_error
 from search.objective import Objective
@@ -87,13 +87,18 @@ class Timed:
             if alone.slower:
                 speed, what = alone, "its graph without the steps"
         if not speed.slower:
-            result.speed_note = f"handed out: {speed}"
+            result.speed_note = f"handed out: {speed}{self._in_files()}"
         elif allow_slower:
-            result.speed_note = f"handed out although it is slower, as asked: {speed}"
+            result.speed_note = f"handed out although it is slower, as asked: {speed}{self._in_files()}"
         else:
             result.speed_note = f"not handed out, {what} is faster: {speed}"
             result.module, result.graph, result.after = self.before, result.original, result.before
             result.steps, result.certificates, result.max_error = [], {}, dict.fromkeys(result.max_error, 0.0)
+
+    def _in_files(self) -> str:
+        """What of the speed a file does not have."""
+        packs = any(isinstance(part, PackedConvolution) for part in self.result.module.modules())
+        return "; packed weights are this module's alone, files hold them as they were" if packs else ""
 
     def _try_layouts(self, law: Callable[[], str | None]) -> None:
         """Take the channels-last form of the result, with weights packed or not, if the clock says that it is faster beyond the noise."""
@@ -101,8 +106,7 @@ class Timed:
         graph, number = channels_last(result.graph)
         if not number:
             return
-        plain = to_module(graph)
-        found = layout_of(result.module, plain, to_module(graph), self.arguments, self.named)
+        found = layout_of(result.module, to_module(graph), to_module(graph), self.arguments, self.named)
         if found is None:
             return
         module, what = found
@@ -114,6 +118,7 @@ class Timed:
         except NumericCheckError:
             # Another kernel that rounds more than the check allows is no improvement; the result stays as it was checked.
             return
+        error = max(error, *(relative_error(a, b) for a, b in _outputs(self.before, module, self.arguments, self.named)))
         step = Step(LAW.__name__, f"{number} tensors laid out {what}", result.after, result.after, False, certificate)
         result.module, result.graph, result.steps = module, graph, [*result.steps, step]
         result.max_error = {**result.max_error, "native": max(error, result.max_error.get("native", 0.0))}
@@ -145,10 +150,14 @@ def layout_of(
 
 def _agree(left: Module, right: Module, arguments: Sequence[Any], named: Mapping[str, Any]) -> bool:
     """The modules give the same but for rounding."""
+    pairs = _outputs(left, right, arguments, named)
+    return all(relative_error(a, b) <= (UNITS * torch.finfo(a.dtype).eps if a.is_floating_point() else 0.0) for a, b in pairs)
+
+
+def _outputs(left: Module, right: Module, arguments: Sequence[Any], named: Mapping[str, Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
     with torch.no_grad():
         pairs = zip(*(pytree.tree_leaves(side(*arguments, **named)) for side in (left, right)), strict=True)
-        tensors = [(a, b) for a, b in pairs if isinstance(a, torch.Tensor)]
-    return all(relative_error(a, b) <= (UNITS * torch.finfo(a.dtype).eps if a.is_floating_point() else 0.0) for a, b in tensors)
+        return [(a, b) for a, b in pairs if isinstance(a, torch.Tensor)]
 
 
 __all__ = ["WORTH", "Timed", "layout_of"]

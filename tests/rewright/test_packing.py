@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 import pickle
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import rewright
 from graphs.capture import capture
 from graphs.emit import to_module
 from rewright import packing, timed
-from rewright.layouts import channels_last
+from rewright.layouts import LAW, channels_last
 from rewright.packing import PackedConvolution, pack
 from rewright.speed import Dispatches, Speed
 from rewright.timed import layout_of
@@ -51,7 +53,7 @@ def example() -> tuple[nn.Module, Tensor, torch.fx.GraphModule]:
     return module, x, packed
 
 
-def copies(module: torch.fx.GraphModule) -> list[PackedConvolution]:
+def copies(module: nn.Module) -> list[PackedConvolution]:
     return [part for part in module.modules() if isinstance(part, PackedConvolution)]
 
 
@@ -149,6 +151,22 @@ def test_the_clock_decides(monkeypatch: pytest.MonkeyPatch, ratios: tuple[float,
     if found is not None and expected is not None:
         assert found[0] is (other if expected == "packed" else last)
         assert expected in found[1]
+
+
+def test_the_result_says_that_files_hold_no_packed_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("REWRIGHT_CACHE", str(tmp_path))
+
+    def clock(before: object, after: nn.Module, *rest: object) -> Speed:
+        ratio = 2.0 if any(isinstance(part, PackedConvolution) for part in after.modules()) else 1.1
+        return Speed("eager", "here", ratio, 1.0, ratio, ratio * 0.999, ratio * 1.001, 9, False)
+
+    monkeypatch.setattr(timed, "compared", clock)
+    module, x, _ = example()
+    result = rewright.optimize(module, (x,), device="cpu", rules=[LAW], then="eager")
+    assert copies(result.module)
+    assert [step.place for step in result.steps] == ["1 tensors laid out channels-last, weights of 5 convolutions packed"]
+    assert result.speed_note.endswith("files hold them as they were")
+    assert result.max_error["native"] <= 64 * torch.finfo(torch.float32).eps
 
 
 def test_a_packed_module_that_computes_something_else_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
