@@ -118,7 +118,7 @@ class Timed:
         except NumericCheckError:
             # Another kernel that rounds more than the check allows is no improvement; the result stays as it was checked.
             return
-        error = max(error, *(relative_error(a, b) for a, b in _outputs(self.before, module, self.arguments, self.named)))
+        error = max([error, *(relative_error(a, b) for a, b in _outputs(self.before, module, self.arguments, self.named))])
         step = Step(LAW.__name__, f"{number} tensors laid out {what}", result.after, result.after, False, certificate)
         result.module, result.graph, result.steps = module, graph, [*result.steps, step]
         result.max_error = {**result.max_error, "native": max(error, result.max_error.get("native", 0.0))}
