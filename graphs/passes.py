@@ -12,6 +12,7 @@ from graphs.graph import Graph, Value
 from graphs.interface import interface_of
 from graphs.structure import node_digest
 from operators.expressions import Expression
+from operators.foreign import Foreign
 from operators.operator import Effect, Operator
 from operators.sources import Constant, Input, Scalar
 
@@ -141,8 +142,8 @@ def fold_constants(graph: Graph, views: Callable[[int], bool] = lambda node: Fal
 
 
 def _may_fold(graph: Graph, node: int) -> bool:
-    """The node is a pure application, and its types and attributes hold no symbolic size."""
-    if isinstance(graph.operator(node), Input) or not is_pure(graph.operator(node)):
+    """The node is a pure application of an operator with a meaning here, and its types and attributes hold no symbolic size."""
+    if isinstance(graph.operator(node), (Input, Foreign)) or not is_pure(graph.operator(node)):
         return False
     symbolic: list[Any] = []
 

@@ -7,7 +7,6 @@ out; the model that came in, where nothing is faster than it.
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,10 +28,10 @@ from graphs.interface import interface_of
 from graphs.onnx import OnnxError, example_inputs, load, to_model
 from graphs.onnx.annotation import with_shapes
 from graphs.onnx.joining import with_joined_padding
-from graphs.onnx.origin import NODE_KEY
-from graphs.passes import SMALL, fold_constants, merge_common_subexpressions, remove_identities, simplify
+from graphs.passes import fold_constants, merge_common_subexpressions, remove_identities, simplify
 from operators.expressions import Symbol
 from rewright.certification import Certification, relevant, usable_rules
+from rewright.onnx_candidates import Candidate, is_new_view, made_possible, overall, with_whole
 from rewright.onnx_checking import errors_between, errors_in_runtime
 from rewright.optimization import Result
 from rewright.speed import Speed
@@ -43,14 +42,10 @@ from search.searching import Progress, search
 from search.settling import literals, settle
 
 if TYPE_CHECKING:
-    import onnx
-
     from verifier.verdict import Verdict
 
 BETTER = 1.01
 """How many times as fast a candidate must be to take the place of another."""
-SUREST = 0.01
-"""Ratios surer than this count alike."""
 SECONDS_FOR_A_RACE = 1.5
 SECONDS_FOR_THE_LAST_RACE = 6.0
 USUAL_SIZES = (None, 224, 320, 64, 48, 256, 640, 128, 32, 512, 16, 8, 1)
@@ -58,22 +53,7 @@ USUAL_SIZES = (None, 224, 320, 64, 48, 256, 640, 128, 32, 512, 16, 8, 1)
 
 
 class SizesError(ValueError):
-    """The model does not run at the sizes given, or at any of the usual ones; name the symbolic sizes that it takes."""
-
-
-@dataclass
-class Candidate:
-    """A form of the model, and how it came about; `unfolded` is the graph before its constants were computed.
-
-    times: how many times as fast as the model that came in, by the number of threads; empty until it ran
-    """
-
-    name: str
-    graph: Graph
-    unfolded: Graph
-    steps: list[Step]
-    model: onnx.ModelProto
-    times: dict[int, float] = field(default_factory=dict)
+    """The model does not run on inputs that can be drawn, at the sizes given or the usual ones; name the symbolic sizes that it takes."""
 
 
 @dataclass
@@ -114,7 +94,7 @@ def optimize_onnx(
     with; one and all cores   budget: seconds of rewriting, searching and timing   allow_slower: hand out the settled model unmeasured
     Raises: OnnxError, SizesError, NumericCheckError, MeasuringError.
     """
-    original = model if isinstance(model, Graph) else load(model)
+    original = with_whole(model if isinstance(model, Graph) else load(model))
     return _Optimisation(
         original, sizes, threads, budget, rules, require_proof, allow_slower, seed, certified, progress, on_rule, on_candidate
     ).result()
@@ -166,6 +146,11 @@ class _Optimisation:
 
     def _sized(self, given: Mapping[str, int] | None) -> tuple[dict[str, int], list[torch.Tensor]]:
         """Numbers for the symbolic sizes at which the model runs, and inputs of these sizes."""
+        for node in self.original.inputs:
+            kind = self.original.types(node)[0]
+            if not hasattr(torch, kind.dtype):
+                name = self.original.operator(node).attributes["name"]
+                raise SizesError(f"input {name}: must be a tensor of numbers of a known rank, for the model to be timed, got {kind.dtype}")
         hints = {symbol.name: size for symbol, size in interface_of(self.original).hints.items()}
         first = {
             dim.name
@@ -241,17 +226,25 @@ class _Optimisation:
         graph.remove_dead()
         folded = graph.copy()
         simplify(folded)
-        fold_constants(folded, lambda node: _is_new_view(folded, node))
+        fold_constants(folded, lambda node: is_new_view(folded, node))
         return Candidate(name, folded, graph, steps, with_joined_padding(to_model(folded, fold_sizes=True)))
 
     def _with_further_rules(self, best: Candidate) -> Candidate:
-        """Apply each rule marked `tried` throughout, and keep it where the whole is faster."""
+        """Apply each rule marked `tried` throughout, and keep it where the whole is faster, if need be with another after it."""
         for entry in self.rules:
             if not entry.rule.tried or self.elapsed() > 0.6 * self.budget:
                 continue
             candidate = self._settled(best, f"with {entry.rule.__name__}", tried=(entry.rule,))
-            if candidate is not None and self._is_faster(candidate, best):
+            if candidate is None:
+                continue
+            if self._is_faster(candidate, best):
                 best = candidate
+                continue
+            for rule in made_possible(self.rules, best, candidate):
+                followed = self._settled(candidate, f"{candidate.name}, then {rule.__name__}", tried=(rule,))
+                if followed is not None and self._is_faster(followed, best):
+                    best = followed
+                    break
         return best
 
     def _without_rules(self, best: Candidate) -> Candidate:
@@ -321,7 +314,7 @@ class _Optimisation:
         known = {count: ratio.ratio * than.times.get(count, 1.0) for count, ratio in ratios.items()}
         candidate.times.update(known)
         self.timed.append((candidate.name, known))
-        return _overall(ratios) > at_least and not any(found.is_slower for found in ratios.values())
+        return overall(ratios) > at_least and not any(found.is_slower for found in ratios.values())
 
     def _raced(self, candidate: Candidate, than: Candidate, seconds: float) -> dict[int, Comparison]:
         found = {}
@@ -337,7 +330,7 @@ class _Optimisation:
             return self._handed_out(plain, None, "not handed out: nothing that was timed is faster than what came in")
         ratios = self._raced(best, plain, SECONDS_FOR_THE_LAST_RACE)
         self.timed.append((f"{best.name}, at last", {count: found.ratio for count, found in ratios.items()}))
-        slower = any(found.is_slower for found in ratios.values()) or _overall(ratios) < BETTER
+        slower = any(found.is_slower for found in ratios.values()) or overall(ratios) < BETTER
         said = "; ".join(
             f"{found.ratio:.2f}x with {count} thread{'s' * (count > 1)} ({found.before * 1e3:.2f} -> {found.after * 1e3:.2f} ms)"
             for count, found in ratios.items()
@@ -395,20 +388,6 @@ class _Optimisation:
             sizes=self.sizes,
             measured=measured,
         )
-
-
-def _is_new_view(graph: Graph, node: int) -> bool:
-    """The node came with a rule, and is small or reads what nothing else reads: as a constant it does not make the file larger by much."""
-    if NODE_KEY in graph.network.nodes[node]:
-        return False
-    elements = sum(math.prod(kind.shape) for kind in graph.types(node))
-    return elements <= SMALL or all(graph.use_count(operand) == 1 for operand in graph.operands(node) if operand is not None)
-
-
-def _overall(ratios: Mapping[int, Comparison]) -> float:
-    """The mean ratio over the numbers of threads; the surer one is, the more it counts."""
-    weights = {count: 1 / max(math.log(found.high / found.low), SUREST) ** 2 for count, found in ratios.items()}
-    return math.exp(sum(weights[count] * math.log(found.ratio) for count, found in ratios.items()) / sum(weights.values()))
 
 
 def _verdict(rule: type[Rule]) -> Verdict:

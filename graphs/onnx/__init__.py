@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -35,15 +35,15 @@ def load(path: str | PathLike[str], known: Mapping[str, Any] | None = None, opse
     return read(open_model(path), known, opset)
 
 
-def read(model: onnx.ModelProto, known: Mapping[str, Any] | None = None, opset: int | None = None) -> Graph:
-    """The graph of a model, as `load`.
+def read(model: onnx.ModelProto, known: Mapping[str, Any] | None = None, opset: int | None = None, whole: Collection[str] = ()) -> Graph:
+    """The graph of a model, as `load`; ONNX's operators of the names in `whole` are kept as they are, whatever they could be read as.
 
     Raises: OnnxError.
     """
     from graphs.onnx.files import converted, prepared
     from graphs.onnx.reader import Reader
 
-    return Reader(prepared(model if opset is None else converted(model, opset)), known).read()
+    return Reader(prepared(model if opset is None else converted(model, opset)), known, whole).read()
 
 
 def to_model(graph: Graph, fold_sizes: bool = False, opset: int | None = None) -> onnx.ModelProto:

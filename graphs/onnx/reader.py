@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,13 +61,14 @@ class Entry:
 class Reader:
     """One pass over a model's nodes."""
 
-    def __init__(self, model: onnx.ModelProto, known: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, model: onnx.ModelProto, known: Mapping[str, Any] | None = None, whole: Collection[str] = ()) -> None:
         self.model = model
         self.graph = Graph()
         self.entries: dict[str, Entry] = {}
         self.origin = Origin(model)
         self.opsets = {opset.domain if opset.domain != "ai.onnx" else "": opset.version for opset in model.opset_import}
         self.given = dict(known or {})
+        self.whole = whole
         self.hints: dict[Symbol, int] = {}
         self.symbols: dict[str, str] = {}
         self.inferred = inferred(model)
@@ -266,6 +267,8 @@ class Reader:
 
         Raises: Unsupported, TraceError, ShapeError where they do not cover it.
         """
+        if proto.op_type in self.whole and proto.domain in ("", "ai.onnx"):
+            raise Unsupported(f"{proto.op_type}: is to be kept whole")
         read = reader_of(proto)
         node = Node(self, proto)
         with collecting_obligations(), collecting_units() as units, collecting_narrowings() as narrowed:

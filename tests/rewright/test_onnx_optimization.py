@@ -175,6 +175,39 @@ def test_a_wrong_rule_beside_an_operator_that_nothing_here_computes_hands_nothin
         optimised(around_a_runtimes_own_operator(), sizes={"n": 2}, rules=[wrong], allow_slower=True)
 
 
+def test_quantised_weights_stay_quantised():
+    """What is many operators here and one to the runtime is not taken to pieces, nor computed beforehand."""
+    node = helper.make_node
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["a"]),
+        node("DequantizeLinear", ["a", "s", "z"], ["b"]),
+        node("DequantizeLinear", ["w", "s"], ["c"]),
+        node("Conv", ["b", "c"], ["d"]),
+        node("Mul", ["d", "g"], ["e"]),
+        node("Conv", ["e", "u"], ["f"]),
+        node("Mul", ["f", "g"], ["y"]),
+    ]
+    integers = numpy_helper.from_array(GENERATOR.integers(-99, 99, (8, 8, 3, 3)).astype("int8"), "w")
+    zero = numpy_helper.from_array(numpy.array(128, "uint8"), "z")
+    values = [number("s", 0.05), zero, integers, weight("g", 8, 1, 1), weight("u", 8, 8, 1, 1)]
+    model = model_of(nodes, values, [1, 8, 12, 12], [1, 8, 10, 10])
+    result = optimised(model, sizes=None, allow_slower=True)
+    kinds = [node.op_type for node in result.model.graph.node]
+    assert kinds.count("QuantizeLinear") == 1 and kinds.count("DequantizeLinear") == 2
+    assert kinds.count("Mul") < 2
+    assert result.max_error["onnxruntime"] < 1e-5
+
+
+@pytest.mark.parametrize("kind", [TensorProto.STRING, TensorProto.FLOAT])
+def test_inputs_that_cannot_be_drawn_are_one_sentence(kind):
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])], [], [3], [3])
+    model.graph.input.append(helper.make_tensor_value_info("other", kind, [2] if kind == TensorProto.STRING else None))
+    model.graph.node.append(helper.make_node("Identity", ["other"], ["again"]))
+    model.graph.output.append(helper.make_tensor_value_info("again", kind, [2] if kind == TensorProto.STRING else None))
+    with pytest.raises(SizesError, match="input other: must be a tensor of numbers of a known rank"):
+        optimised(model, sizes=None)
+
+
 def test_sizes_at_which_the_model_does_not_run_are_refused():
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
     shape = numpy_helper.from_array(numpy.array([6], "int64"), "shape")
