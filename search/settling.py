@@ -112,10 +112,8 @@ def _repeats_nothing(graph: Graph, match: Match, free: Collection[int]) -> bool:
 
 
 def _pays(match: Match, graph: Graph, roofline: Roofline) -> bool:
-    """By the roofline, what the rewrite adds takes no longer than what it removes, and less where it also adds views.
-
-    Views that are added count nothing, as other laws may move them on.
-    """
+    """By the roofline, what the rewrite adds takes no longer than what it removes; views that it adds count nothing, as other laws may
+    move them on, but a rewrite that only adds views of whole tensors changes nothing."""
     try:
         applied = apply_in_place(match, graph)
     except RewriteError:
@@ -123,10 +121,18 @@ def _pays(match: Match, graph: Graph, roofline: Roofline) -> bool:
     prices = Prices(roofline)
     affected = prices.affected(graph, applied.added, applied.rewired)
     moving = _moving(graph, applied.added)
+    views = [node for node in applied.added if node not in moving]
+    changes = not views or any(_is_part(graph, node) for node in views)
     after = prices.total(graph, (*moving, *_moving(graph, affected)), computed_from_constants(graph)).time
     applied.undo()
     before = prices.total(graph, (*applied.removed, *_moving(graph, affected)), computed_from_constants(graph)).time
-    return after < before or (after == before and len(moving) == len(applied.added))
+    return after < before or (after == before and changes)
+
+
+def _is_part(graph: Graph, view: int) -> bool:
+    """The view has another type than what it is of."""
+    operand = graph.operands(view)[0]
+    return operand is None or graph.types(view)[0] != graph.type(operand)
 
 
 def _moving(graph: Graph, nodes: Iterable[int]) -> list[int]:

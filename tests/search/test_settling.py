@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -138,7 +139,8 @@ def test_literals_are_the_patterns_numbers():
     assert 6.0 not in literals(rules())
 
 
-def test_a_stride_moves_up_to_what_reads_neighbours():
+@pytest.mark.parametrize("channels", [1, 64])  # bound by memory, and by arithmetic
+def test_a_stride_moves_up_to_what_reads_neighbours(channels):
     """Two 1x1 convolutions that read every second position of a residual block: the block computes no others."""
 
     def block(x, weight, expand, skip, reduce):
@@ -147,8 +149,9 @@ def test_a_stride_moves_up_to_what_reads_neighbours():
         return F.conv2d(z, skip.transpose(0, 1), stride=2) + F.conv2d(z, reduce, stride=2)
 
     constants = {"weight": drawn(3, 4, 3, 3), "expand": drawn(6, 3, 1, 1), "skip": drawn(6, 4, 1, 1), "reduce": drawn(4, 6, 1, 1)}
-    graph = graph_of(block, constants, (2, 4, 9, 6))
-    x = drawn(2, 4, 9, 6)
+    constants = {name: tensor.repeat(channels, channels, 1, 1) for name, tensor in constants.items()}
+    graph = graph_of(block, constants, (2, 4 * channels, 9, 6))
+    x = drawn(2, 4 * channels, 9, 6)
     expected = evaluate(graph, [x], float64=True)[0]
     chosen = rules()
     assert not settle(graph, chosen).steps
