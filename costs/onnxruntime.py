@@ -109,6 +109,8 @@ class OnnxRuntime:
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
+        # Threads that wait for work by spinning take the processors from whichever session is timed next.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
         if model.ByteSize() > LARGEST_MESSAGE:
             raise MeasuringError(f"onnxruntime: the model must be smaller than {LARGEST_MESSAGE:,} bytes, got {model.ByteSize():,}")
