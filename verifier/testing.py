@@ -79,11 +79,11 @@ def stages(space: Space) -> list[Stage]:
         Stage("other dtypes", (SMALL, POSITIVE, ORDINARY), rest, 0.15),
         Stage("special values", (SPECIAL,), special, 0.15, plain=True),  # on grids first
     ]
-    if floats:
-        found.insert(3, Stage("wide numbers", (WIDE,), floats[:1], 0.1, plain=True))
     others = tuple(family for family in space.families if family not in FLOATS)
     if others:
         found.append(Stage("extreme integers", (EXTREME, SMALL), others, 0.3))
+    if floats:
+        found.append(Stage("wide numbers", (WIDE,), floats[:1], 0.1, plain=True))
     return found
 
 
