@@ -224,7 +224,8 @@ HEADINGS = ("model", "threads", "original", *PEERS, "rewright", "best other", "t
 
 EXPLANATION = """\
 Milliseconds, medians of interleaved runs, each model under ORT_ENABLE_ALL; with one thread by the thread's own clock, which leaves out what
-other programs take. Threads do not spin while they wait, as all sessions share the processors. "Times as fast" is the median over rounds of the best other's
+other programs take. Threads do not spin while they wait, as all sessions share the processors.
+"Times as fast" is the median over rounds of the best other's
 time over ours, with the range of the true median at 95 %. Errors are relative to each output's largest magnitude: of our model against the
 original, both in ONNX Runtime in float32, and of both against the original in float64."""
 
