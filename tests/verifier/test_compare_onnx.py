@@ -170,3 +170,30 @@ def test_a_slope_that_a_file_rounds_counts_as_the_fraction_and_the_scope_says_so
 def test_a_slope_that_is_wrong_by_little_is_not_taken_for_the_fraction(alpha: float) -> None:
     result = compare_graphs(read(hard_swish(None)), read(hard_swish(alpha)), timeout=20)
     assert result.status != Status.PROVED
+
+
+def labelled(middle: list[onnx.NodeProto], kind: int = TensorProto.STRING, shape: list[int] | None = None) -> onnx.ModelProto:
+    """A model that hands a label on beside what it computes."""
+    nodes = [helper.make_node("Identity", ["label"], ["same"]), *middle]
+    inputs = [helper.make_tensor_value_info("label", kind, shape), helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])]
+    outputs = [helper.make_tensor_value_info("same", kind, shape), helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])]
+    graph = helper.make_graph(nodes, "labelled", inputs, outputs)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+@pytest.mark.parametrize(("kind", "shape"), [(TensorProto.STRING, [1]), (TensorProto.FLOAT, None)])
+def test_inputs_that_cannot_be_drawn_leave_the_proof(kind: int, shape: list[int] | None) -> None:
+    relu, absolute = ([helper.make_node(name, ["x"], ["y"])] for name in ("Relu", "Abs"))
+    twice = [helper.make_node("Relu", ["x"], ["z"]), helper.make_node("Relu", ["z"], ["y"])]
+    assert compare_graphs(read(labelled(relu, kind, shape)), read(labelled(twice, kind, shape))).status == Status.PROVED
+    with pytest.raises(CannotRunError, match="which is not drawn"):
+        compare_graphs(read(labelled(relu, kind, shape)), read(labelled(absolute, kind, shape)))
+
+
+def test_a_type_that_is_not_known_is_no_difference() -> None:
+    secret = [helper.make_node("Secret", ["x"], ["z"], domain="com.example"), helper.make_node("Relu", ["z"], ["y"])]
+    with pytest.raises(CannotRunError, match="Secret"):
+        compare_graphs(
+            read(labelled(secret, TensorProto.FLOAT, [1])), read(labelled([helper.make_node("Relu", ["x"], ["y"])], TensorProto.FLOAT, [1]))
+        )

@@ -12,7 +12,7 @@ import torch
 
 from graphs.graph import Graph
 from operators.expressions import Symbol
-from verifier.equivalence.drawing import KINDS, SPECIAL, size_choices
+from verifier.equivalence.drawing import KINDS, SPECIAL, size_choices, undrawable
 from verifier.equivalence.joining import Joined, joined, update_obstacle
 from verifier.equivalence.locating import first_difference
 from verifier.equivalence.matching import Matching
@@ -114,12 +114,16 @@ def _by_structure(work: _Work) -> Comparison:
     examples = [work.tests.example("normal", sizes, work.seed) for sizes in itertools.islice(size_choices(work.joined), 2)]
     traces = [Trace(example.tensors, example.sizes, tolerant=True) for example in examples if example is not None]
     prover = Prover(work.joined, Matching(work.joined.graph, work.joined.before, traces, work.tests.order), work.deadline)
-    why = f"BEFORE runs on none of the inputs tried: {work.tests.refused or 'no sizes meet its conditions'}"
+    why = f"BEFORE runs on none of the inputs tried: {work.tests.refused or _nothing_drawn(work)}"
     if not prover.run():
         raise CannotRunError(why)
     work.notes.append(f"not run: {why}")
     scope = [_sizes_in_words(work), *([*prover.progress.scope] or [_BIT_FOR_BIT]), *conditions(work.joined.facts)]
     return work.verdict(Status.PROVED, "; ".join(scope), structural=prover.progress.structural, proved=prover.progress.proved)
+
+
+def _nothing_drawn(work: _Work) -> str:
+    return "; ".join(undrawable(work.joined.graph)) or "no sizes meet its conditions"
 
 
 def _first_examples(work: _Work) -> list[Example]:

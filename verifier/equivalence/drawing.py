@@ -72,7 +72,9 @@ def _holds(fact: Truth, sizes: Mapping[Symbol, int]) -> bool:
 
 
 def draw(graph: Graph, kind: str, sizes: Mapping[Symbol, int], seed: int) -> list[torch.Tensor] | None:
-    """One tensor per input; None where a size is negative or not known from the symbols."""
+    """One tensor per input; None where a size is negative or not known from the symbols, or an input is no tensor of numbers."""
+    if undrawable(graph):
+        return None
     generator = torch.Generator().manual_seed(seed)
     tensors = []
     for position, node in enumerate(graph.inputs):
@@ -82,6 +84,12 @@ def draw(graph: Graph, kind: str, sizes: Mapping[Symbol, int], seed: int) -> lis
             return None
         tensors.append(_tensor(type, [int(str(size)) for size in shape], kind, generator, seed + position))
     return tensors
+
+
+def undrawable(graph: Graph) -> list[str]:
+    """The inputs that are no tensors of numbers of a known rank, in words."""
+    kinds = {str(graph.operator(node).attributes["name"]): graph.types(node)[0].dtype for node in graph.inputs}
+    return [f"input {name} is {dtype}, which is not drawn" for name, dtype in kinds.items() if not hasattr(torch, dtype)]
 
 
 def _tensor(type: TensorType, shape: list[int], kind: str, generator: torch.Generator, seed: int) -> torch.Tensor:
@@ -106,4 +114,4 @@ def _tensor(type: TensorType, shape: list[int], kind: str, generator: torch.Gene
     return drawn.to(dtype)
 
 
-__all__ = ["KINDS", "SPECIAL", "draw", "size_choices"]
+__all__ = ["KINDS", "SPECIAL", "draw", "size_choices", "undrawable"]

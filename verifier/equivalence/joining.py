@@ -11,7 +11,7 @@ from graphs.interface import interface_of
 from graphs.onnx.origin import NODE_KEY, origin_of
 from graphs.structure import node_digest, node_digests
 from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, at_least_zero, equal, formula_symbols, plain, substitute
-from operators.foreign import Foreign
+from operators.foreign import UNTYPED, Foreign
 from operators.operator import Effect, ShapeError, TensorType, collecting_narrowings, collecting_obligations
 from operators.sources import Constant, Input
 from verifier.proof.facts import with_sizes
@@ -283,6 +283,8 @@ def _paired_outputs(before: Graph, after: Graph, placed: dict[int, int], result:
 def _compare_types(result: Joined) -> None:
     for pair in result.outputs:
         ours, theirs = result.graph.type(pair.before), result.graph.type(pair.after)
+        if UNTYPED in (ours.dtype, theirs.dtype):
+            continue  # a type that is not known is no difference
         if ours.dtype != theirs.dtype:
             result.obstacles.append(("dtype", f"output {pair.name} is {ours.dtype} before and {theirs.dtype} after"))
         if ours.ndim != theirs.ndim:
