@@ -164,11 +164,11 @@ class BitAlgebra:
         return (self.z3.ZeroExt if word.unsigned else self.z3.SignExt)(wanted - own, word.term)
 
     def settled(self, word: Word, milliseconds: int = 400) -> Word:
-        """An earlier word that is the same bit for bit, or the word itself: what both sides share need not be compared again."""
+        """An earlier word of the same kind and sign, bit for bit the same, or the word itself: what is shared need not be compared again."""
         if word.weak or isinstance(word.term, (int, float)):
             return word
         for known in self.seen if time.monotonic() < self.deadline else ():
-            if known.kind == word.kind and known.term.sort() == word.term.sort():
+            if (known.kind, known.unsigned) == (word.kind, word.unsigned) and known.term.sort() == word.term.sort():
                 if known.term.eq(word.term):
                     return known
                 in_time = time.monotonic() < self.until

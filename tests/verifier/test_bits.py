@@ -163,6 +163,8 @@ def test_what_is_computed_in_another_dtype_is_not_taken_as_this_one(rule):
 
 
 MIXED = [
+    lambda x, y, z: x.to(torch.uint8).to(torch.int32),
+    lambda x, y, z: y.to(torch.int8).to(torch.int64) + x.to(torch.uint8),
     lambda x, y, z: x + y * z,
     lambda x, y, z: (x.to(torch.int32) * y.to(torch.int32)).to(torch.uint8),
     lambda x, y, z: torch.where(x < y, z, x),
