@@ -164,7 +164,7 @@ class BitAlgebra:
         return (self.z3.ZeroExt if word.unsigned else self.z3.SignExt)(wanted - own, word.term)
 
     def settled(self, word: Word, milliseconds: int = 400) -> Word:
-        """An earlier word of the same kind and sign, bit for bit the same, or the word itself: what is shared need not be compared again."""
+        """An earlier word of the same kind and sign, bit for bit the same, or the word itself: what is shared is compared once."""
         if word.weak or isinstance(word.term, (int, float)):
             return word
         for known in self.seen if time.monotonic() < self.deadline else ():
