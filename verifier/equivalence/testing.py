@@ -1,8 +1,12 @@
 """The tests of a comparison: both sides run on drawn inputs, and what counts as a difference between their outputs.
 
-In float64 the outputs may differ by rounding in float64 (in a coarser dtype where an operator that nobody defined is kept, and computes
-in it), and by what rounding the constants that only AFTER has can do: each is
-moved by its unit roundoff relative to its largest element in random directions, and what that does to an output is measured.
+In float64 the outputs may differ by rounding, and by what rounding the constants that only AFTER has can do. Rounding is bounded as in
+`verifier.comparing`, with the roundings of a whole model taken as independent: n of them add up to λ·√n units but with probability
+10⁻¹⁵ (Hoeffding's inequality; Higham and Mary 2019, "A New Approach to Probabilistic Rounding Error Analysis", theorem 2.4). So an output
+may be off by u·λ·√n·(M + A): u the unit roundoff of float64 (of a coarser dtype where an operator that nobody defined is kept, and
+computes in it), n how many numbers both sides compute, M the output's largest magnitude, A how much it reacts to relative changes of the
+inputs (measured). Constants of AFTER are each moved by their unit roundoff relative to their largest element in random directions; what
+that does to an output is measured as well, and λ times it is allowed.
 
 What is finite on one side must be finite on the other, and infinities must have one sign. NaN in place of an infinity is no
 difference: ∞ − ∞ comes out of the order of roundings, as for rules.
@@ -10,8 +14,9 @@ difference: ∞ − ∞ comes out of the order of roundings, as for rules.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -23,12 +28,8 @@ from verifier.equivalence.drawing import SPECIAL, draw
 from verifier.equivalence.joining import Joined, OutputPair
 from verifier.equivalence.observing import RunError, Trace, run
 
-TIGHT = 1e-9
-"""Rounding in float64, relative to the largest element of the output."""
-SLACK = 8.0
-"""How many times the measured effect of rounding is allowed: few directions are tried, and a fold rounds several times."""
-UNITS = 64.0
-"""How many units in the last place of its own dtype an output may be off, relative to its largest element."""
+LIKELY = math.sqrt(2 * math.log(2e15))
+"""λ, 8.4: but with probability 10⁻¹⁵ the sum of n independent errors of at most 1 stays below λ·√n (Hoeffding's inequality)."""
 _DIRECTIONS = 3
 
 
@@ -73,6 +74,9 @@ class Tests:
     coarsest: float = 0.0
     """The unit of the coarsest dtype in which something is computed although float64 was asked for: an operator kept as it is."""
 
+    computed: int = 1
+    """How many numbers both sides compute, on the largest example so far."""
+
     def __post_init__(self) -> None:
         self.order = self.joined.graph.topological_order()
 
@@ -88,15 +92,24 @@ class Tests:
         """
         wanted = {value for pair in self.joined.outputs for value in (pair.before, pair.after)}
         kept: dict[Value, torch.Tensor] = {}
+        numbers = 0
 
         def see(value: Value, tensor: torch.Tensor) -> None:
+            nonlocal numbers
+            numbers += tensor.numel()
             if float64 and tensor.is_floating_point() and tensor.dtype != torch.float64:
                 self.coarsest = max(self.coarsest, torch.finfo(tensor.dtype).eps)
             if value in wanted:
                 kept[value] = tensor
 
         run(self.joined.graph, Trace(example.tensors, example.sizes, float64, replaced or {}), see, self.order)
+        self.computed = max(self.computed, numbers)
         return kept
+
+    def rounding(self) -> float:
+        """u·λ·√n: by how much rounding moves an output, relative to its magnitude and reaction."""
+        unit = max(torch.finfo(torch.float64).eps, self.coarsest) / 2
+        return unit * LIKELY * math.sqrt(self.computed)
 
     def difference(self, example: Example) -> Found | None:
         """Where the outputs differ on the example; nothing where BEFORE does not take it."""
@@ -109,7 +122,7 @@ class Tests:
             self.examples += 1
             return Found("error", f"AFTER raises where BEFORE does not: {error}", node=error.node)
         self.examples += 1
-        allowed: dict[str, float] | None = None
+        allowed: dict[str, float] = {}
         for pair in self.joined.outputs:
             a, b = outputs[pair.before], outputs[pair.after]
             found = _shape_or_class(pair, a, b)
@@ -119,17 +132,20 @@ class Tests:
                 continue
             gap, scale = _distance(a, b)
             self._note("float64", gap, scale)
-            tight = max(TIGHT, UNITS * self.coarsest)
-            if gap <= (tight * scale if a.is_floating_point() or a.is_complex() else 0.0):
+            if gap <= (self.rounding() * scale if a.is_floating_point() or a.is_complex() else 0.0):
                 continue
-            if allowed is None:
-                allowed = self._reactions(example, outputs)
-            if gap > SLACK * allowed[pair.name] + tight * scale:
+            if not allowed:
+                by_constants, by_inputs = self._reactions(example, outputs), self._conditioning(example, outputs)
+                allowed = {name: LIKELY * by_constants[name] + self.rounding() * by_inputs[name] for name in by_constants}
+            if gap > allowed[pair.name] + self.rounding() * scale:
                 return _at(pair, "value", "the outputs differ", a, b)
         return None
 
     def coarser(self, example: Example) -> Found | None:
-        """An output that AFTER computes with far more rounding than BEFORE, in the graph's own dtypes."""
+        """An output that AFTER computes with far more rounding than BEFORE, in the graph's own dtypes.
+
+        Each of AFTER's k operators may err by a unit in the last place of the largest element, λ·√k in all; and λ·BEFORE's error.
+        """
         try:
             exact, native = self.outputs(example), self.outputs(example, float64=False)
         except RunError:
@@ -143,7 +159,7 @@ class Tests:
             own, scale = _distance(reference, a.double())
             error, _ = _distance(reference, b.double())
             self._note("native", _distance(a.double(), b.double())[0], scale)
-            if error > SLACK * own + UNITS * torch.finfo(a.dtype).eps * scale:
+            if error > LIKELY * (own + math.sqrt(len(self.joined.after)) * torch.finfo(a.dtype).eps * scale):
                 sentence = f"in {str(a.dtype).removeprefix('torch.')} AFTER is off by {error:.3g} where BEFORE is off by {own:.3g}"
                 return _at(pair, "precision", sentence, a, b)
         return None
@@ -164,6 +180,32 @@ class Tests:
                 elif not torch.equal(a, b):
                     worst[pair.name] = float("inf")
         return worst
+
+    def _conditioning(self, example: Example, outputs: Mapping[Value, torch.Tensor]) -> dict[str, float]:
+        """How much each output changes, on either side, per relative change of the inputs in random directions."""
+        worst = dict.fromkeys((pair.name for pair in self.joined.outputs), 0.0)
+        step = math.sqrt(torch.finfo(torch.float64).eps)
+        for direction in range(_DIRECTIONS):
+            generator = torch.Generator().manual_seed(example.seed + direction)
+            tensors = tuple(_stirred(tensor, step, generator) for tensor in example.tensors)
+            try:
+                moved = self.outputs(replace(example, tensors=tensors))
+            except RunError:
+                continue  # these inputs have no output to react with
+            for pair in self.joined.outputs:
+                for value in (pair.before, pair.after):
+                    a, b = outputs[value], moved[value]
+                    if a.is_floating_point() and a.shape == b.shape:
+                        worst[pair.name] = max(worst[pair.name], _distance(a, b)[0] / step)
+        return worst
+
+
+def _stirred(tensor: torch.Tensor, step: float, generator: torch.Generator) -> torch.Tensor:
+    """A floating tensor in float64 with each element changed by the relative step, up or down."""
+    if not tensor.is_floating_point():
+        return tensor
+    signs = torch.randint(0, 2, tensor.shape, generator=generator).double() * 2 - 1
+    return tensor.double() * (1 + step * signs)
 
 
 def own_constants(joined: Joined) -> list[int]:
