@@ -109,6 +109,13 @@ def test_an_epsilon_wrong_by_less_than_rounding_is_not_proved() -> None:
     assert compared(Small(), folded(1.4e-5)).status is not Status.PROVED
 
 
+def test_cancelled_digits_are_rounding_and_a_wrong_value_of_their_size_is_not() -> None:
+    x = (torch.randn(3, 4),)
+    cancelling = capture(Of(lambda x: (x + 1e6) - 999999.0), x)
+    assert compare_graphs(cancelling, capture(Of(lambda x: x + 1.0), x)).status in (Status.PROVED, Status.TESTED)
+    assert compare_graphs(capture(Of(lambda x: x + 1.0), x), capture(Of(lambda x: x + 1.0 + x * 1e-10), x)).status is Status.REFUTED
+
+
 def test_equal_by_algebra() -> None:
     a, b = torch.randn(4, 4), torch.randn(4, 4)
     assert functions(lambda x: (x @ a) @ b, lambda x: x @ (a @ b), torch.randn(3, 4)).status is Status.PROVED

@@ -4,9 +4,9 @@ In float64 the outputs may differ by rounding, and by what rounding the constant
 `verifier.comparing`, with the roundings of a whole model taken as independent: n of them add up to λ·√n units but with probability
 10⁻¹⁵ (Hoeffding's inequality; Higham and Mary 2019, "A New Approach to Probabilistic Rounding Error Analysis", theorem 2.4). So an output
 may be off by u·λ·√n·(M + A): u the unit roundoff of float64 (of a coarser dtype where an operator that nobody defined is kept, and
-computes in it), n how many numbers both sides compute, M the output's largest magnitude, A how much it reacts to relative changes of the
-inputs (measured). Constants of AFTER are each moved by their unit roundoff relative to their largest element in random directions; what
-that does to an output is measured as well, and λ times it is allowed.
+computes in it), n how many numbers both sides compute, M the output's largest magnitude, A how much it reacts to relative changes of
+inputs and constants (measured). Constants of AFTER are each moved by their unit roundoff relative to their largest element in random
+directions; what that does to an output is measured as well, and λ times it is allowed.
 
 What is finite on one side must be finite on the other, and infinities must have one sign. NaN in place of an infinity is no
 difference: ∞ − ∞ comes out of the order of roundings, as for rules.
@@ -182,14 +182,15 @@ class Tests:
         return worst
 
     def _conditioning(self, example: Example, outputs: Mapping[Value, torch.Tensor]) -> dict[str, float]:
-        """How much each output changes, on either side, per relative change of the inputs in random directions."""
+        """How much each output changes, on either side, per relative change of inputs and constants in random directions."""
         worst = dict.fromkeys((pair.name for pair in self.joined.outputs), 0.0)
         step = math.sqrt(torch.finfo(torch.float64).eps)
         for direction in range(_DIRECTIONS):
             generator = torch.Generator().manual_seed(example.seed + direction)
             tensors = tuple(_stirred(tensor, step, generator) for tensor in example.tensors)
+            constants = {node: self._stirred_constant(node, step, generator) for node in self.order if self._is_constant(node)}
             try:
-                moved = self.outputs(replace(example, tensors=tensors))
+                moved = self.outputs(replace(example, tensors=tensors), replaced=constants)
             except RunError:
                 continue  # these inputs have no output to react with
             for pair in self.joined.outputs:
@@ -198,6 +199,16 @@ class Tests:
                     if a.is_floating_point() and a.shape == b.shape:
                         worst[pair.name] = max(worst[pair.name], _distance(a, b)[0] / step)
         return worst
+
+    def _is_constant(self, node: int) -> bool:
+        operator = self.joined.graph.operator(node)
+        return isinstance(operator, Constant) or (isinstance(operator, Scalar) and isinstance(operator.value, float))
+
+    def _stirred_constant(self, node: int, step: float, generator: torch.Generator) -> object:
+        operator = self.joined.graph.operator(node)
+        if isinstance(operator, Constant):
+            return _stirred(self.joined.graph.constants[operator.name].detach(), step, generator)
+        return float(_stirred(torch.tensor(operator.attributes["value"], dtype=torch.float64), step, generator))
 
 
 def _stirred(tensor: torch.Tensor, step: float, generator: torch.Generator) -> torch.Tensor:
