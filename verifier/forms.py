@@ -86,9 +86,10 @@ def is_trivial(traced: TracedCase) -> bool:
 
 
 def _words(function: Any) -> set[str]:
-    """The calls for which torch has another call as well, and the numbers, that a function is written with.
+    """The calls for which torch has another call as well, and the numbers below 0, that a function is written with.
 
-    `view` is another call than `reshape`: torch refuses it where the elements do not lie one after the other.
+    `view` is another call than `reshape`: torch refuses it where the elements do not lie one after the other. A number below 0 may be an
+    axis counted from the end; other numbers may be written or left to a default.
     """
     names, found = {*torch_aliases(), "view"}, set[str]()
     pending: list[CodeType] = [function.__code__]
@@ -96,7 +97,7 @@ def _words(function: Any) -> set[str]:
         code = pending.pop()
         found |= {name for name in code.co_names if name in names}
         pending += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-        found |= {repr(constant) for constant in code.co_consts if constant is not None and not isinstance(constant, (CodeType, str))}
+        found |= {repr(constant) for constant in code.co_consts if not isinstance(constant, (CodeType, str)) and "-" in repr(constant)}
     return found
 
 

@@ -60,7 +60,8 @@ class Bench:
     def __post_init__(self) -> None:
         space = Space(self.rule, self.seed)
         ground = Ground(self.rule, self.traced.case, self.seed)
-        holds = [evaluator(fact) for fact in self.traced.facts]
+        spoken_of = [*self.traced.facts, *self.traced.narrowed, *size_facts(self.traced.pattern), *attribute_facts(self.traced.pattern)]
+        holds = [evaluator(fact) for fact in flattened(spoken_of)]
         inside = [sizes for sizes in ground.pool if all(hold(sizes) for hold in holds) and ground.shapes(sizes, 4000) is not None]
         larger = [sizes for sizes in inside if all(size >= 2 for size in sizes.values())] or inside
         chance = random.Random(self.seed)
