@@ -92,6 +92,9 @@ def check_sizes(tensor: torch.Tensor, name: str, expected: Sequence[int]) -> Non
 
     Raises: ValueError naming the input when its shape is another one.
     """
+    if isinstance(tensor, torch.fx.Proxy):  # a module that is read from a file is traced once more
+        tensor.tracer.create_proxy("call_function", check_sizes, (tensor, name, tuple(expected)), {})
+        return
     if tuple(tensor.shape) != tuple(expected):
         raise ValueError(f"input {name}: must be {list(expected)}, as captured, got {list(tensor.shape)}")
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rewright.installation import check_siblings
+
 if TYPE_CHECKING:
     from rewrites.rule import Rule
 
@@ -47,6 +49,10 @@ class RuleFile(pytest.File):
     """A Python file whose rules are test items."""
 
     def collect(self) -> Iterable[RuleItem]:
+        try:
+            check_siblings()
+        except ImportError as error:
+            raise self.CollectError(str(error)) from error
         from rewrites.load import RuleFileError, load_rules
 
         try:

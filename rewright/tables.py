@@ -47,6 +47,10 @@ def step_table(result: Result) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
     table.add_row("", Text("the model as it is"), "", *_figures(result.before), "", "")
+    begun = result.steps[0].cost_before if result.steps else result.after
+    if result.figure(begun) != result.figure(result.before):
+        change = f"{result.figure(begun) / result.figure(result.before) - 1:+.1%}" if result.figure(result.before) else ""
+        table.add_row("", Text("no-ops and copies dropped, constants folded"), "", *_figures(begun), change, "")
     for number, step in enumerate(result.steps, 1):
         before = result.figure(step.cost_before)
         change = f"{result.figure(step.cost_after) / before - 1:+.1%}" if before else ""

@@ -210,7 +210,11 @@ def _why(failure: Failure, report: Report, standard: Standard) -> str:
     if failure.difference.kind not in CHANGES:
         return sentence
     undeclared = [kind.value for kind in CHANGES if kind in report.seen | {failure.difference.kind} and not standard.allows(kind)]
-    return f"{sentence}; the rule changes {' and '.join(undeclared)} and declares {standard.equality}"
+    names = ", ".join(f"Change.{CHANGES[kind].name}" for kind in CHANGES if kind.value in undeclared)
+    base = f"Equality.{'BITWISE' if standard.equality.bitwise else 'REAL'}"
+    declared = "".join(f", Change.{change.name}" for change in sorted(standard.equality.changes, key=lambda change: change.name))
+    meant = f"if it may, say equality = {base}.allowing({names}{declared})"
+    return f"{sentence}; the rule changes {' and '.join(undeclared)} and declares {standard.equality}: {meant}"
 
 
 def _measure(work: Verification, space: Space) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -227,3 +228,16 @@ def test_emitted_modules_refuse_other_sizes_than_captured() -> None:
     emitted(torch.randn(4, 3), torch.randn(4))
     with pytest.raises(ValueError, match=r"input y: must be \[4\], as captured, got \[3\]"):
         emitted(torch.randn(4, 3), torch.randn(3))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_emitted_module_is_saved_and_loaded(dynamic: bool, tmp_path: Path) -> None:
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).eval()
+    x = torch.randn(2, 3, 8, 8)
+    sizes = {"input": {0: torch.export.Dim("n", min=1)}} if dynamic else None
+    emitted = to_module(capture(module, (x,), dynamic_shapes=sizes))
+    torch.save(emitted, tmp_path / "module.pt")
+    loaded = torch.load(tmp_path / "module.pt", weights_only=False)
+    assert torch.equal(loaded(x), emitted(x))
+    with pytest.raises(ValueError, match=r"input input: must be \[.*3, 8, 8\], as captured, got \[2, 3, 8, 9\]"):
+        loaded(torch.randn(2, 3, 8, 9))

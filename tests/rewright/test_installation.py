@@ -46,6 +46,26 @@ def test_a_plain_folder_of_the_same_name_does_no_harm(tmp_path: Path) -> None:
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
+def test_pytest_runs_where_a_project_has_modules_of_these_names(tmp_path: Path) -> None:
+    (tmp_path / "graphs.py").write_text("mine = 1\n")
+    (tmp_path / "rule_file.py").write_text("")
+    (tmp_path / "test_mine.py").write_text("def test_mine():\n    import graphs\n    assert graphs.mine == 1\n")
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    answer = subprocess.run([*command, "test_mine.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    answer = subprocess.run(
+        [*command, "-p", "rewright.pytest_plugin", "rule_file.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert answer.returncode != 0
+    assert "its package `graphs` must come from" in answer.stdout
+
+
 def test_a_missing_package_says_so() -> None:
     with pytest.raises(ImportError, match=r"its package `no_such_package` must lie in .* but is missing"):
         check_siblings(("no_such_package",))
