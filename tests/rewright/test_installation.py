@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,16 +53,10 @@ def test_pytest_runs_where_a_project_has_modules_of_these_names(tmp_path: Path) 
     (tmp_path / "test_mine.py").write_text("def test_mine():\n    import graphs\n    assert graphs.mine == 1\n")
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    answer = subprocess.run([*command, "test_mine.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    options: dict[str, Any] = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "timeout": 60}
+    answer = subprocess.run([*command, "test_mine.py"], **options)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    answer = subprocess.run(
-        [*command, "-p", "rewright.pytest_plugin", "rule_file.py"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    answer = subprocess.run([*command, "-p", "rewright.pytest_plugin", "rule_file.py"], **options)
     assert answer.returncode != 0
     assert "its package `graphs` must come from" in answer.stdout
 
