@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,6 +15,8 @@ from verifier.instances import Ground, Instance, Space, condition_holds
 from verifier.sizes import Assignment
 from verifier.values import DISTINCT, POSITIVE, SMALL, TIES
 
+_MOST_GATHERED = 32
+"""Elements of a tensor, and positions along an axis, that are tried one by one."""
 Judge = Callable[[Instance], Difference | None]
 
 
@@ -42,6 +45,11 @@ def smallest(space: Space, instance: Instance, difference: Difference, differs: 
         pass
     better(_plainer(current[0]))
     _simplify(lambda: current[0], better)
+    gathered = False
+    while better(_gathered(current[0])) or better(_without_one_position(space, current[0])):
+        gathered = True
+    if gathered:
+        _simplify(lambda: current[0], better)
     return current
 
 
@@ -108,6 +116,36 @@ def _cropped(instance: Instance, ground: Ground, sizes: Assignment) -> Instance 
         tensors[name] = made
     shared = {a: b for a, b in instance.shared.items() if shapes[a] == shapes[b]}
     return replace(instance, sizes=sizes, tensors=tensors, shared=shared)
+
+
+def _gathered(instance: Instance) -> Iterator[Instance]:
+    """Two elements as one that is their sum, and a zero: a difference may hang on what the elements make together."""
+    for name, tensor in instance.tensors.items():
+        if name in instance.shared or tensor.dtype == torch.bool or tensor.is_complex() or tensor.numel() > _MOST_GATHERED:
+            continue
+        flat = tensor.flatten()
+        places = [place for place in range(flat.numel()) if flat[place] != 0]
+        for first, second in itertools.pairwise(places):
+            made = flat.clone()
+            made[first], made[second] = flat[first] + flat[second], 0
+            yield _with_tensor(instance, name, made.reshape(tensor.shape))
+
+
+def _without_one_position(space: Space, instance: Instance) -> Iterator[Instance | None]:
+    """One position less along the axes of one size, wherever it lies."""
+    ground = next(g for g in space.grounds if g.case == instance.case)
+    for name, size in instance.sizes.items():
+        sizes = {**instance.sizes, name: size - 1}
+        if not 2 <= size <= _MOST_GATHERED or not ground.model.admits(sizes) or ground.shapes(sizes) is None:
+            continue
+        axes = {v.name: [axis - len(v.dims) for axis, dim in enumerate(v.dims) if str(dim) == name] for v in space.signature.tensors}
+        for place in range(size - 1):  # the last one goes when sizes shrink
+            kept = torch.tensor([position for position in range(size) if position != place])
+            tensors = dict(instance.tensors)
+            for variable, found in axes.items():
+                for axis in found:
+                    tensors[variable] = tensors[variable].index_select(axis, kept)
+            yield _cropped(replace(instance, tensors=tensors), ground, sizes)
 
 
 def _simplify(current: Callable[[], Instance], better: Callable[[Iterator[Instance | None]], bool]) -> None:

@@ -271,3 +271,23 @@ def test_constants_of_one_name_and_different_contents_are_not_the_same() -> None
 
     verdict = verify(OtherConstants, examples=10)
     assert verdict.status is Status.REFUTED, verdict
+
+
+class SignOfTheSum(Rule):
+    """A vector or its negative, by the sign of its sum: wrong only where the elements cancel."""
+
+    source = "for this test"
+
+    def pattern(a: Float[Tensor, "n"]):
+        return a if a.sum() > 0 else -a
+
+    def replacement(a):
+        return a * torch.sign(a.sum())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_hangs_on_elements_together_is_made_small(seed: int) -> None:
+    found = verify(SignOfTheSum, seed=seed).counterexample
+    assert found is not None
+    assert found.sizes == {"n": 2}
+    assert sum(found.inputs["a"]) == 0
