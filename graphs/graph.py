@@ -176,17 +176,20 @@ class Graph:
         self.constants = {name: tensor for name, tensor in self.constants.items() if name not in names}
         self._next = mark
 
-    def remove_dead(self) -> int:
-        """Remove every node that no output needs (inputs stay); the number removed."""
-        needed = set(self.inputs)
+    def live(self) -> set[int]:
+        """The nodes that the outputs need, those that give them among these."""
+        found: set[int] = set()
         pending = [value.node for value in self.outputs]
         while pending:
             node = pending.pop()
-            if node not in needed or node in self.inputs:
-                fresh = node not in needed
-                needed.add(node)
-                if fresh:
-                    pending.extend(self.network.predecessors(node))
+            if node not in found:
+                found.add(node)
+                pending.extend(self.network.predecessors(node))
+        return found
+
+    def remove_dead(self) -> int:
+        """Remove every node that no output needs (inputs stay); the number removed."""
+        needed = self.live() | set(self.inputs)
         dead = [node for node in self.network if node not in needed]
         self.network.remove_nodes_from(dead)
         used = {self.operator(node).name for node in self.network if isinstance(self.operator(node), Constant)}  # type: ignore[attr-defined]

@@ -107,7 +107,7 @@ def structural_hash(graph: Graph, digests: Mapping[int, Digest] | None = None) -
     """
     digests = node_digests(graph) if digests is None else digests
     outputs = [_read(value, digests) for value in graph.outputs]
-    live = _live(graph)
+    live = graph.live()
     twins: dict[Digest, int] = {}
     for node in live:
         twins[digests[node]] = twins.get(digests[node], 0) + 1
@@ -119,14 +119,3 @@ def structural_hash(graph: Graph, digests: Mapping[int, Digest] | None = None) -
         signatures.append(_digest(digests[node], *users))
     types = [str(graph.types(node)).encode() for node in graph.inputs]
     return _digest(b"".join(outputs), *sorted(signatures), b"inputs", *types).hex()
-
-
-def _live(graph: Graph) -> set[int]:
-    live: set[int] = set()
-    pending = [value.node for value in graph.outputs]
-    while pending:
-        node = pending.pop()
-        if node not in live:
-            live.add(node)
-            pending.extend(graph.network.predecessors(node))
-    return live

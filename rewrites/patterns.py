@@ -168,7 +168,7 @@ def _partner(pattern: Pattern, anchor: int) -> Partner | None:
 
 
 def _compile(rule: type[Rule], case: Case, dtypes: tuple[tuple[str, str], ...], graph: Graph, replacement: Graph | None) -> Pattern:
-    needed = _needed(graph)
+    needed = graph.live()
     nodes: dict[int, Node] = {}
     variables: dict[int, str] = {}
     height: dict[int, int] = {}
@@ -206,19 +206,8 @@ def _demands(nodes: dict[int, Node], root: Node) -> tuple[tuple[tuple[int, ...],
     return tuple(found)
 
 
-def _needed(graph: Graph) -> set[int]:
-    needed: set[int] = set()
-    pending = [value.node for value in graph.outputs]
-    while pending:
-        node = pending.pop()
-        if node not in needed:
-            needed.add(node)
-            pending.extend(operand.node for operand in graph.operands(node) if operand is not None)
-    return needed
-
-
 def _impure(graph: Graph) -> Counter[type[Operator]]:
-    return Counter(type(graph.operator(node)) for node in _needed(graph) if graph.operator(node).effects & IMPURE)
+    return Counter(type(graph.operator(node)) for node in graph.live() if graph.operator(node).effects & IMPURE)
 
 
 @remembered

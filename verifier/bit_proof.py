@@ -36,7 +36,7 @@ def side_words(graph: Graph, algebra: BitAlgebra) -> list[Word]:
     Raises: NotCovered for a graph that is not pointwise.
     """
     known: dict[Value, Word] = {}
-    needed = live(graph)
+    needed = graph.live()
     for node in graph.topological_order():
         if node in needed:
             operands = [known[value] for value in graph.operands(node) if value is not None]
@@ -114,18 +114,6 @@ def _clamped(words: list[Word], absent: list[bool], dtype: str, algebra: BitAlge
                 terms = [algebra.lifted(word, algebra.whole(dtype)) for word in (result, bound)]
                 result = algebra.of_whole(algebra._integer(name, terms, INTEGER_FORMATS[dtype][1]), dtype)
     return result
-
-
-def live(graph: Graph) -> set[int]:
-    """The nodes that the outputs need."""
-    seen: set[int] = set()
-    pending = [value.node for value in graph.outputs]
-    while pending:
-        node = pending.pop()
-        if node not in seen:
-            seen.add(node)
-            pending.extend(graph.network.predecessors(node))
-    return seen
 
 
 def prove_bits(traced: TracedCase, equality: Equality, dtype: str, milliseconds: int = 4000) -> bool:
@@ -214,4 +202,4 @@ def _same(a: Any, b: Any, kind: str, equality: Equality, z3: Any) -> Any:
     return z3.Or(ways)
 
 
-__all__ = ["live", "prove_bits", "side_words"]
+__all__ = ["prove_bits", "side_words"]

@@ -154,28 +154,17 @@ _EXACT = {
 
 def both_round(traced: TracedCase) -> bool:
     """Each side has an operator whose result is rounded (arithmetic, not mere choice or movement of elements)."""
-    return all(any(_rounds(graph.operator(node)) for node in _live(graph)) for graph in (traced.pattern, traced.replacement))
+    return all(any(_rounds(graph.operator(node)) for node in graph.live()) for graph in (traced.pattern, traced.replacement))
 
 
 def copies(traced: TracedCase) -> bool:
     """The pattern copies a tensor on purpose."""
-    return any(type(traced.pattern.operator(node)).__name__ == "Copy" for node in _live(traced.pattern))
+    return any(type(traced.pattern.operator(node)).__name__ == "Copy" for node in traced.pattern.live())
 
 
 def _rounds(operator: Operator) -> bool:
     silent = isinstance(operator, (Input, Constant, Scalar)) or operator.aliases or type(operator).__name__ in _EXACT
     return not silent and type(operator).__module__ != "operators.comparison"
-
-
-def _live(graph: Graph) -> set[int]:
-    seen: set[int] = set()
-    pending = [value.node for value in graph.outputs]
-    while pending:
-        node = pending.pop()
-        if node not in seen:
-            seen.add(node)
-            pending.extend(graph.network.predecessors(node))
-    return seen
 
 
 def effects_of(traced: TracedCase) -> tuple[Effect, Effect]:

@@ -14,7 +14,6 @@ from operators.comparison import Greater, LogicalOr, Where
 from operators.operator import Operator, TensorType, kind_of, promote
 from operators.reductions import Amax, Reduction
 from operators.sources import Constant, Full, Input, Scalar
-from verifier.bit_proof import live
 from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered
 from verifier.lane_arithmetic import Arithmetic
 from verifier.lanes import EVERY, Lane, Style, is_within, type_name, wider
@@ -54,7 +53,7 @@ def _is_single_average(kept: Operator) -> bool:
 
 def only_chooses(graph: Graph) -> bool:
     """Every operator moves elements, chooses the larger or the smaller, or negates: equal over the reals is equal in any order."""
-    for node in live(graph):
+    for node in graph.live():
         kept = graph.operator(node)
         plain = type_name(kept) in MOVES | _SAME | _CHOICES | {"Negative", "Absolute", "Full"} or isinstance(kept, (Input, Scalar))
         positions = type_name(kept) in _POSITIONS
@@ -65,7 +64,7 @@ def only_chooses(graph: Graph) -> bool:
 
 def is_ordered(graph: Graph) -> bool:
     """Something in the graph depends on the order of numbers otherwise than by choosing the larger or the smaller."""
-    for node in live(graph):
+    for node in graph.live():
         kept = graph.operator(node)
         floating = any(kind_of(graph.type(v).dtype) == "float" for v in graph.operands(node) if v is not None)
         if floating and (type(kept).__name__ in _ORDERED or (isinstance(kept, Cast) and kept.to == "bool")):
@@ -75,12 +74,12 @@ def is_ordered(graph: Graph) -> bool:
 
 def has_pools(graph: Graph) -> bool:
     """Something in the graph chooses among elements at different places."""
-    return any(_is_extreme(graph.operator(node)) for node in live(graph))
+    return any(_is_extreme(graph.operator(node)) for node in graph.live())
 
 
 def chooses(graph: Graph) -> bool:
     """Something in the graph chooses the larger or the smaller of numbers."""
-    kept = [graph.operator(node) for node in live(graph)]
+    kept = [graph.operator(node) for node in graph.live()]
     return any(type_name(operator) in _CHOICES or _is_extreme(operator) for operator in kept)
 
 
@@ -96,7 +95,7 @@ class Lanes(Arithmetic):
         super().__init__(graph, style)
         self.known: dict[Value, Lane | Value] = {}
         self.forms: dict[Value, str] = {}
-        needed = live(graph)
+        needed = graph.live()
         for node in graph.topological_order():
             if node in needed:
                 self._enter(node)

@@ -15,7 +15,7 @@ from operators.sources import Input
 from rewrites.cases import Case, TracedCase, attribute_facts, cases, size_facts, trace_case
 from rewrites.rule import Change, Equality, Rule
 from verifier import forms
-from verifier.bit_proof import live, prove_bits
+from verifier.bit_proof import prove_bits
 from verifier.bits import FLOAT_FORMATS, INTEGER_FORMATS, NotCovered
 from verifier.instances import Ground, allowed_dtypes
 from verifier.lanes import holds_whole
@@ -218,7 +218,7 @@ def _bits(traced: TracedCase, rule: type[Rule], deadline: float) -> str | None:
 
 def _beyond_reals(traced: TracedCase, rule: type[Rule], deadline: float, known: Known) -> Bits:
     """What a proof over the reals leaves open for the rule, and the scope of what is proved besides."""
-    operators = [graph.operator(node) for graph in (traced.pattern, traced.replacement) for node in live(graph)]
+    operators = [graph.operator(node) for graph in (traced.pattern, traced.replacement) for node in graph.live()]
     kinds = {kind_of(dtype) for v in rule.signature().tensors for dtype in allowed_dtypes(v)}
     reason = _open_for_integers(traced, rule, deadline)
     if reason:
@@ -272,7 +272,7 @@ def _rounds_whole_numbers(traced: TracedCase, equality: Equality) -> bool:
     if not equality.bitwise and outcomes == {"float"}:
         return False
     for graph in (traced.pattern, traced.replacement):
-        for node in live(graph):
+        for node in graph.live():
             if type(graph.operator(node)).__name__ in BY_POSITION:
                 continue
             to = [t.dtype for t in graph.types(node) if t.dtype in FLOAT_FORMATS]
@@ -285,7 +285,7 @@ def _rounds_whole_numbers(traced: TracedCase, equality: Equality) -> bool:
 
 def _only_casts(traced: TracedCase) -> bool:
     """Whole numbers are moved and cast, and nothing else."""
-    operators = [graph.operator(node) for graph in (traced.pattern, traced.replacement) for node in live(graph)]
+    operators = [graph.operator(node) for graph in (traced.pattern, traced.replacement) for node in graph.live()]
     return all(_moves(o) or type(o).__name__ == "Cast" for o in operators)
 
 

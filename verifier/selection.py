@@ -19,7 +19,6 @@ from operators.sources import Constant, Input, Scalar
 from rewrites.cases import TracedCase, trace_case
 from rewrites.rule import Change, Equality, Rule
 from rewrites.signature import RealVariable
-from verifier.bit_proof import live
 from verifier.bits import FLOAT_FORMATS, NotCovered
 from verifier.instances import allowed_dtypes
 from verifier.lane_operators import Lanes, chooses, has_pools, is_ordered, only_chooses
@@ -182,7 +181,7 @@ def computes(traced: TracedCase) -> bool:
     return any(
         type(graph.operator(node)).__name__ in ("Add", "Subtract", "Multiply", "Square", "Cast")
         for graph in (traced.pattern, traced.replacement)
-        for node in live(graph)
+        for node in graph.live()
     )
 
 

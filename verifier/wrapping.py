@@ -9,7 +9,6 @@ from operators.expressions import Dim, Expression, Truth, at_least_zero
 from operators.operator import Operator, TensorType, kind_of
 from operators.sources import Scalar
 from rewrites.cases import TracedCase
-from verifier.bit_proof import live
 from verifier.bits import INTEGER_FORMATS
 from verifier.proof.facts import size_facts
 from verifier.proof.knowledge import Knowledge
@@ -34,7 +33,7 @@ def wraps(traced: TracedCase) -> bool:
 def _numbers_beside_longs(graph: Graph) -> list[Expression]:
     """Sizes and attributes as operands beside int64 tensors: torch refuses those that int64 does not hold."""
     found: dict[Expression, None] = {}
-    for node in live(graph):
+    for node in graph.live():
         values = [value for value in graph.operands(node) if value is not None]
         if any(graph.type(value).dtype == "int64" and not graph.type(value).weak for value in values):
             for value in values:
@@ -115,7 +114,7 @@ def may_wrap(graph: Graph, facts: Sequence[Truth] = ()) -> bool:
     """
     ranges = _Ranges(graph, facts) if facts else None
     computed: set[Value] = set()
-    needed = live(graph)
+    needed = graph.live()
     for node in graph.topological_order():
         if node not in needed:
             continue

@@ -10,7 +10,7 @@ from functools import partial
 
 import torch
 
-from graphs.graph import Graph, Value
+from graphs.graph import Value
 from operators.expressions import Expression, Formula, Truth, at_least_zero, formula_symbols
 from operators.operator import Effect
 from operators.sources import Constant
@@ -56,7 +56,7 @@ class Prover:
         self.assumed: set[Value] = set()
         """Values that were taken as equal on the way without a proof: whatever follows from them is not proved."""
         self._facts = list(dict.fromkeys(joined.facts))
-        self._needed = _live(self.graph)
+        self._needed = self.graph.live()
         self._wide = any(kind.dtype == "float64" for node in self.graph.network for kind in self.graph.types(node))
         """Numbers of the file may be meant to more digits than float32 has."""
 
@@ -225,17 +225,6 @@ def _signs(constants: Mapping[str, torch.Tensor]) -> Iterator[Bound]:
             yield Bound(">=", ((name, Fraction(1)),))
         elif not bool((tensor == 0).any()):
             yield Bound("!=", ((name, Fraction(1)),))
-
-
-def _live(graph: Graph) -> set[int]:
-    found: set[int] = set()
-    pending = [value.node for value in graph.outputs]
-    while pending:
-        node = pending.pop()
-        if node not in found:
-            found.add(node)
-            pending.extend(graph.network.predecessors(node))
-    return found
 
 
 def unproved(progress: Progress, labels: Mapping[int, str]) -> tuple[Unproved, ...]:
