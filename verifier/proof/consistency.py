@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from graphs.graph import Graph
 from operators.expressions import Symbol, Truth
-from operators.meaning import Exact, interpreted_by
+from operators.meaning import interpreted_by
 from operators.operator import collecting_obligations
 from rewrites.cases import TracedCase
 from verifier.proof.conditions import bounds_from
 from verifier.proof.evaluate import Evaluation
 from verifier.proof.knowledge import Bound
 from verifier.proof.prove import Proof
-from verifier.proof.refute import Refuter, _numbers
+from verifier.proof.refute import Refuter, _numbers, defined
+from verifier.proof.rounded import WithErrors, differ
 
 SIZES = 3
 """Choices of sizes that are tried, and indices of each."""
@@ -63,7 +63,7 @@ def difference_of_forms(
             a, b = defined(direct), defined(normal)
             if a is not None and b is not None:
                 compared += 1
-                if not math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-6):
+                if differ(a, b):
                     return Comparison(
                         compared, f"the {side} at {sizes}, index {list(place)}: its elements mean {a}, its normal form is {b}"
                     )
@@ -88,18 +88,9 @@ def _pairs(refuter: Refuter, proof: Proof, sizes: dict[str, int], element: Calla
                 ("pattern", refuter.left, left, form.left),
                 ("replacement", refuter.right, right, form.right),
             ):
-                with interpreted_by(Exact()), collecting_obligations():
+                with interpreted_by(WithErrors()), collecting_obligations():
                     tensor = _numbers(graph, numbers, element, refuter.finite)(edge)
                     yield side, lambda tensor=tensor, at=at: tensor[at], lambda v=value, h=here, e=evaluation: e.value(v, h), at
 
 
-def defined(compute: Callable[[], Any]) -> float | None:
-    """The number computed; None where there is none."""
-    try:
-        value = float(compute())
-    except (ZeroDivisionError, OverflowError, ValueError, IndexError, TypeError):
-        return None
-    return value if math.isfinite(value) else None
-
-
-__all__ = ["Comparison", "compare_normal_forms", "defined", "difference_of_forms"]
+__all__ = ["Comparison", "compare_normal_forms", "difference_of_forms"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from typing import Any
 
 from operators.expressions import (
@@ -23,9 +24,9 @@ from operators.expressions import (
     Truth,
     formula_symbols,
 )  # fmt: skip
-from operators.meaning import FUNCTIONS
 from verifier.proof.binders import Binder
 from verifier.proof.reductions import INFINITY, Largest
+from verifier.proof.rounded import WithErrors
 from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value
 
 Numbers = Mapping[Symbol, int]
@@ -38,18 +39,23 @@ class Evaluation:
     """Values as numbers; `element` gives tensors' elements by name and index (any number outside the tensor)."""
 
     def __init__(self, element: Element) -> None:
-        self.element = element
+        self.element, self.algebra = element, WithErrors()
 
     def value(self, value: Value, numbers: Numbers) -> Any:
         """The number that the value is."""
-        return sum((float(c) * self._product(p, numbers) for p, c in sorted(value.terms.items(), key=lambda t: t[0].key)), 0.0)
+        terms = sorted(value.terms.items(), key=lambda term: term[0].key)
+        return sum((self._fraction(coefficient) * self._product(product, numbers) for product, coefficient in terms), 0.0)
 
-    def _product(self, product: Product, numbers: Numbers) -> float:
-        result = 0.0
+    def _fraction(self, number: Fraction) -> Any:
+        return float(number.numerator) if number.denominator == 1 else self.algebra.apply("divide", number.numerator, number.denominator)
+
+    def _product(self, product: Product, numbers: Numbers) -> Any:
+        result: Any = 0.0
         for point in self.points(product.bound, product.guards, numbers):
-            part = 1.0
+            part: Any = 1.0
             for factor, power in product.factors:
-                part *= self.factor(factor, point) ** power
+                base = self.factor(factor, point)
+                part *= base if power == 1 else self.algebra.apply("power", base, power)
             result += part
         return result
 
@@ -117,9 +123,9 @@ class Evaluation:
             pick = max if atom.name == "max" else min
             return int(pick(self.dim(atom.left, numbers), self.dim(atom.right, numbers)))
         assert isinstance(atom, Data)
-        return round(float(self.value(atom.value, numbers)))
+        return int(self.algebra.as_index(self.value(atom.value, numbers)))
 
-    def factor(self, factor: Factor, numbers: Numbers) -> float:
+    def factor(self, factor: Factor, numbers: Numbers) -> Any:
         """The number that the factor is."""
         if isinstance(factor, Read):
             return float(self.element(factor.tensor, tuple(self.dim(i, numbers) for i in factor.index)))
@@ -127,20 +133,18 @@ class Evaluation:
             return float(self.dim(Expression.of(factor.atom), numbers))
         if isinstance(factor, Largest):
             found = [self.value(a.value, p) for a in factor.alternatives for p in self.points(a.bound, a.guards, numbers)]
-            return max(found, default=-math.inf)
+            return self.algebra.extreme("max", len(found), found.__getitem__)
         if isinstance(factor, Binder):
             values = [self.value(factor.value, {**numbers, factor.index: i}) for i in range(self.dim(factor.extent, numbers))]
-            return float(math.prod(values) if factor.name == "product" else values.index(max(values)))
+            return math.prod(values) if factor.name == "product" else self.algebra.position("max", len(values), values.__getitem__)
         assert isinstance(factor, Function)
         return self._function(factor.name, [self.value(argument, numbers) for argument in factor.arguments])
 
-    def _function(self, name: str, arguments: list[float]) -> float:
+    def _function(self, name: str, arguments: list[Any]) -> Any:
         if name == INFINITY:
             return math.inf
-        if name == "above":
-            return float(arguments[0] > 0)
-        if name == "zero":
-            return float(arguments[0] == 0)
+        if name in ("above", "zero"):
+            return float(self.algebra.compare(">" if name == "above" else "==", arguments[0], 0))
         if name == "inverse":
-            return 1 / arguments[0] if arguments[0] else math.inf
-        return float(FUNCTIONS[name](*arguments))
+            return self.algebra.apply("divide", 1.0, arguments[0]) if arguments[0] else math.inf
+        return self.algebra.apply(name, *arguments)

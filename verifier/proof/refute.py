@@ -12,12 +12,13 @@ from typing import Any
 from graphs.graph import Graph
 from graphs.graph import Value as Edge
 from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, formula_symbols
-from operators.meaning import Exact, interpreted_by
+from operators.meaning import interpreted_by
 from operators.operator import TensorType, collecting_obligations, kind_of
 from operators.sources import Constant, Input
 from verifier.proof.equalities import single_numbers, solved_equalities
 from verifier.proof.facts import attribute_facts, size_facts, with_sizes
 from verifier.proof.knowledge import Bound
+from verifier.proof.rounded import WithErrors, differ
 from verifier.sizes import evaluator
 
 SIZES = (2, 1, 3, 2, 1, 4, 0, 5)
@@ -146,7 +147,7 @@ class Refuter:
             return elements[name, at]
 
         values: dict[Atom, Dim] = {Symbol(name): size for name, size in sizes.items()}
-        with interpreted_by(Exact()), collecting_obligations():
+        with interpreted_by(WithErrors()), collecting_obligations():
             left, right = _numbers(self.left, values, element, self.finite), _numbers(self.right, values, element, self.finite)
             for output, (a, b) in enumerate(zip(self.left.outputs, self.right.outputs, strict=True)):
                 ours, theirs = left(a), right(b)
@@ -188,19 +189,18 @@ def _bound_holds(bound: Bound, name: str, value: Any, at: tuple[int, ...], eleme
 
 def _values_at(ours: NumberTensor, theirs: NumberTensor, at: tuple[int, ...]) -> tuple[Any, Any] | None:
     """Both sides' values there when they differ; nothing where the left side is not defined."""
+    left = defined(lambda: ours[at])
+    right = None if left is None else defined(lambda: theirs[at])
+    return None if left is None or right is None or not differ(left, right) else (float(left), float(right))
+
+
+def defined(compute: Callable[[], Any]) -> Any:
+    """The finite number computed; None where there is none, or where it hangs on rounding."""
     try:
-        left = float(ours[at])
-    except (ZeroDivisionError, OverflowError, ValueError, TypeError, IndexError, KeyError):
+        value = compute()
+        return value if math.isfinite(value) else None
+    except (ZeroDivisionError, OverflowError, ValueError, IndexError, TypeError, KeyError):
         return None
-    if not math.isfinite(left):
-        return None
-    try:
-        right = float(theirs[at])
-    except (ZeroDivisionError, OverflowError, ValueError, TypeError, IndexError, KeyError):
-        return None
-    if not math.isfinite(right) or abs(left - right) <= 1e-6 * (1 + abs(left) + abs(right)):
-        return None
-    return left, right
 
 
 def models(pairs: Iterable[Refuter]) -> Model | None:
