@@ -13,7 +13,7 @@ from rewrites.signature import RuleDefinitionError
 
 @remembered
 def reverse(rule: type[Rule]) -> type[Rule]:
-    """The rule that rewrites `rule`'s replacement into its pattern, under the same conditions.
+    """The rule that rewrites `rule`'s replacement into its pattern, under the same conditions and those for this direction.
 
     Raises: RuleDefinitionError when the replacement does not bind every variable of the pattern.
     """
@@ -27,7 +27,7 @@ def reverse(rule: type[Rule]) -> type[Rule]:
         "__module__": rule.__module__,
         "source": rule.source,
         "equality": rule.equality,
-        "requires": rule.requires,
+        "requires": [*rule.requires, *rule.requires_reversed],
         "trainable": rule.trainable,
         "pattern": staticmethod(_annotated(rule.replacement, annotations)),
         "replacement": staticmethod(_annotated(rule.pattern, {})),

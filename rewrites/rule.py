@@ -78,6 +78,8 @@ class Rule:
     """Both sides have the same gradients, so the rule may be used in training."""
     bidirectional: ClassVar[bool] = False
     """The search may use the rule from right to left as well."""
+    requires_reversed: ClassVar[Sequence[Requires]] = ()
+    """Conditions needed besides from right to left: from left to right, the pattern's own operators refuse what breaks them."""
     settles: ClassVar[bool] = False
     """From left to right the rule never makes a graph worse, on any device: it is applied wherever it matches, before any search."""
     tried: ClassVar[bool] = False
@@ -107,7 +109,8 @@ class Rule:
     def content(cls) -> str:
         """A hash of everything that decides the verdict: both functions, signature, conditions, equality."""
         pieces = [str(cls.signature()), str(cls.equality), str(cls.trainable), code_of(cls.pattern), code_of(cls.replacement)]
-        pieces += [condition.sentence + code_of(condition.predicate) for condition in cls.requires]
+        pieces += [condition.sentence + code_of(condition.predicate) for condition in (*cls.requires, *cls.requires_reversed)]
+        pieces += ["bidirectional"] * cls.bidirectional
         return hashlib.sha256("\n".join(pieces).encode()).hexdigest()
 
 
@@ -213,12 +216,15 @@ def _check(rule: type[Rule]) -> None:
         unbound = [v for v in left if v in _loads(codes[1]) and v not in _loads(codes[0])]
         if unbound:
             raise RuleDefinitionError(f"{name}: the replacement uses {', '.join(unbound)}, which the pattern does not bind")
-    for stated in rule.requires:
+    if rule.requires_reversed and not rule.bidirectional:
+        raise RuleDefinitionError(f"{name}: requires_reversed is for rules with bidirectional = True")
+    conditions = [*rule.requires, *rule.requires_reversed]
+    for stated in conditions:
         if not isinstance(stated, Requires):
             raise RuleDefinitionError(f'{name}: requires must hold Requires("a sentence", lambda …: …), got {stated!r}')
     known = set(signature.names) | set(signature.symbols)
     valued = {variable.name for variable in signature.variables if isinstance(variable, (TensorVariable, RealVariable))}
-    for condition in rule.requires:
+    for condition in conditions:
         for unknown in [n for n in condition.names if n not in known]:
             raise RuleDefinitionError(
                 f'{name}: the condition "{condition.sentence}" speaks of {unknown}, which is neither a dim nor a parameter'

@@ -1,6 +1,6 @@
 """Verifying the whole library and keeping what was found: `python -m verifier.library [--jobs N] [RULE]...`.
 
-Writes docs/rules.json (status, reason, scope and seconds of proof of every rule) and docs/rules.md.
+Writes docs/rules.json (status, reason, scope and seconds of proof of every rule, and the status of its reverse) and docs/rules.md.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
+import torch
+
 from rewrites.library import library
 from rewrites.library.document import DOCS, document, known_verdicts
-from verifier.verdict import Verdict
+from verifier.verdict import HOLDING, Verdict
+from verifier.verify import BACKWARDS, verify
 
 _PROOF = "proof for all sizes"
 
@@ -22,7 +25,8 @@ _PROOF = "proof for all sizes"
 def summary(verdict: Verdict) -> dict[str, Any]:
     """What docs/rules.json keeps of a verdict."""
     seconds = next((part.seconds for part in verdict.parts if part.name == _PROOF), None)
-    return {
+    backwards = [part.result for part in verdict.parts if part.name == BACKWARDS]
+    kept = {
         "status": verdict.status.value,
         "reason": verdict.reason,
         "scope": verdict.scope,
@@ -30,14 +34,11 @@ def summary(verdict: Verdict) -> dict[str, Any]:
         "gradients": verdict.gradients,
         "proof_seconds": None if seconds is None else round(seconds, 2),
     }
+    return kept | {"reversed": backwards[0]} if backwards else kept
 
 
 def verify_named(name: str, timeout: float) -> tuple[str, dict[str, Any]]:
     """The summary of the verdict on the library rule of this name."""
-    import torch
-
-    from verifier.verify import verify
-
     torch.set_num_threads(1)
     rule = next(rule for rule in library() if rule.__name__ == name)
     return name, summary(verify(rule, timeout=timeout))
@@ -55,9 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as executor:
         for name, verdict in executor.map(verify_named, names, [given.timeout] * len(names)):
             found[name] = verdict
-            print(f"{verdict['status']:15} {name} {verdict['reason']}")
+            backwards = f", from right to left {verdict['reversed']}" if "reversed" in verdict else ""
+            print(f"{verdict['status']:15} {name}{backwards} {verdict['reason']}")
     write(found)
-    return int(any(found[name]["status"] not in ("PROVED", "PROVED_BOUNDED", "TESTED") for name in names))
+    return int(any(found[name].get(way, "PROVED").partition(":")[0] not in HOLDING for name in names for way in ("status", "reversed")))
 
 
 def write(found: dict[str, dict[str, Any]]) -> None:

@@ -11,7 +11,9 @@ from rewrites.cases import TracedCase
 from rewrites.code import snapshot
 from rewrites.onnx_rules import OnnxRule
 from rewrites.ranks import every_rank
+from rewrites.reverse import reverse
 from rewrites.rule import Rule
+from rewrites.signature import RuleDefinitionError
 from verifier import forms
 from verifier.backward import gradients_proved
 from verifier.comparing import CHANGES, Kind, Standard
@@ -28,6 +30,9 @@ from verifier.running import one_thread
 from verifier.testing import Failure, Report, run_tests, summary
 from verifier.verdict import Part, Status, Verdict
 from verifier.versions import operators_digest, versions
+
+BACKWARDS = "from right to left"
+"""The part of a verdict that speaks of the reverse of a bidirectional rule."""
 
 
 @dataclass
@@ -78,7 +83,8 @@ def verify(
 
     `examples` is how many instances are tested, `timeout` the seconds after which nothing further is tried, `seed` decides every
     draw. With `require_proof` a rule that is tested but not proved is `UNDECIDED`. With a `store` (see `verifier.store`) a verdict
-    that was reached before for exactly this content is returned, and a new one is kept.
+    that was reached before for exactly this content is returned, and a new one is kept. The verdict is on the rule from left to right;
+    of a bidirectional rule it also says whether it holds from right to left, where it is a rule of its own.
     """
     options = {"examples": examples, "seed": seed}
     if store is not None:
@@ -86,9 +92,24 @@ def verify(
         if kept is not None and (kept.status is not Status.UNDECIDED):
             return strict(kept) if require_proof else kept
     verdict = _fresh(rule, examples, timeout, seed)
+    if rule.bidirectional and verdict.holds:
+        verdict = _and_backwards(rule, verdict, examples, timeout, store)
     if store is not None and verdict.status is not Status.ERROR:
         store.keep(rule, verdict, options)
     return strict(verdict) if require_proof else verdict
+
+
+def _and_backwards(rule: type[Rule], verdict: Verdict, examples: int, timeout: float, store: Any) -> Verdict:
+    """The verdict with a part that says what became of the rule's reverse; where that does not hold, the scope says so."""
+    since = time.monotonic()
+    try:
+        other = verify(reverse(rule), examples=examples, timeout=timeout, seed=verdict.seed, store=store)
+        holds, result = other.holds, f"{other.status}: {other.reason}" if other.reason else str(other.status)
+    except RuleDefinitionError as error:
+        holds, result = False, str(error)
+    part = Part(BACKWARDS, result, time.monotonic() - since)
+    scope = verdict.scope if holds else f"{verdict.scope}; not from right to left: {result}"
+    return replace(verdict, parts=(*verdict.parts, part), scope=scope, seconds=verdict.seconds + part.seconds)
 
 
 def _fresh(rule: type[Rule], examples: int, timeout: float, seed: int) -> Verdict:

@@ -70,6 +70,7 @@ def _as_dict(rule: type[Rule], family: str, verdict: Verdict | None) -> dict[str
         "conditions": [condition.sentence for condition in rule.requires],
         "trainable": rule.trainable,
         "bidirectional": rule.bidirectional,
+        "conditions_reversed": [condition.sentence for condition in rule.requires_reversed],
         "status": None if verdict is None else verdict.status.value,
     }
 
@@ -79,6 +80,7 @@ def _in_full(rule: type[Rule], family: str, verdict: Verdict | None) -> str:
     lines += [f"requires: {condition.sentence}" for condition in rule.requires]
     lines += ["may be used in training"] if rule.trainable else []
     lines += ["may be used from right to left"] if rule.bidirectional else []
+    lines += [f"requires from right to left: {condition.sentence}" for condition in rule.requires_reversed]
     lines += ["", *(textwrap.dedent(inspect.getsource(side)).rstrip() for side in (rule.pattern, rule.replacement)), ""]
     lines.append(
         f"verdict: {verdict!r}" if verdict else f"verdict: none yet; run `rewright verify {inspect.getsourcefile(rule)}::{rule.__name__}`"

@@ -18,6 +18,7 @@ Kernels = Float[Tensor, "groups*o c kh kw"]
 PerOutput = Float[Tensor, "groups*o"]
 
 recombined = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
+inputs_have_channels = Requires("neither input is without channels, which torch does not convolve", lambda c, d: c >= 1 and d >= 1)
 
 
 class AddConvolutionsOfOneInput(Rule):
@@ -106,6 +107,7 @@ class ConvolutionDistributesOverChannels(Rule):
     equality = recombined
     trainable = True
     bidirectional = True
+    requires_reversed = [inputs_have_channels]
 
     def pattern(x: Float[Tensor, "n c h w"], y: Float[Tensor, "n d h w"], v: Float[Tensor, "o c kh kw"], w: Float[Tensor, "o d kh kw"],
                 stride: Pair, padding: Pair, dilation: Pair):  # fmt: skip
@@ -156,7 +158,7 @@ class ConvolutionOfConcatenatedChannels(Rule):
     source = "TASO; block form of a sum over input channels"
     tried = True
     equality = recombined
-    requires = [Requires("neither input is without channels, which torch does not convolve", lambda c, d: c >= 1 and d >= 1)]
+    requires = [inputs_have_channels]
     trainable = True
 
     def pattern(x: Float[Tensor, "n c h w"], y: Float[Tensor, "n d h w"], w: Float[Tensor, "o c+d kh kw"], b: Float[Tensor, "o"],
@@ -176,6 +178,7 @@ class ConcatenateConvolutions(Rule):
     tried = True
     trainable = True
     bidirectional = True
+    requires_reversed = [Requires("both convolutions have output channels, as torch demands", lambda o, p: o >= 1 and p >= 1)]
 
     def pattern(x: Float[Tensor, "n c h w"], v: Float[Tensor, "o c kh kw"], w: Float[Tensor, "p c kh kw"], a: Float[Tensor, "o"],
                 b: Float[Tensor, "p"], stride: Pair, padding: Pair, dilation: Pair):  # fmt: skip

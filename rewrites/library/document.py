@@ -42,7 +42,8 @@ def document(verdicts: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _row(rule: type[Rule], verdict: Mapping[str, Any] | None) -> str:
     marks = " ⇄" * rule.bidirectional + " ∇" * rule.trainable
-    conditions = "; ".join(condition.sentence for condition in rule.requires) or "none"
+    stated = [condition.sentence for condition in rule.requires]
+    conditions = "; ".join(stated + [f"from right to left: {condition.sentence}" for condition in rule.requires_reversed]) or "none"
     seconds = "" if verdict is None or verdict.get("proof_seconds") is None else f"{verdict['proof_seconds']:.2f} s"
     status = "not verified" if verdict is None else str(verdict["status"])
     law = f"{rule.statement()} ({rule.source})"

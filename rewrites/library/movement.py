@@ -105,6 +105,7 @@ class FunctionMovesPastExpand(Rule):
     equality = Equality.REAL
     trainable = True
     bidirectional = True
+    requires_reversed = [Requires("the size is a size, or −1 for the tensor's own", lambda n: n >= -1)]
 
     def pattern(x: Float[Tensor, "*s 1"], function: Unary, n: int):
         return getattr(torch, function)(x.expand(*x.shape[:-1], n))

@@ -35,6 +35,7 @@ class GlobalAveragePoolIsMean(Rule):
     equality = reordered
     trainable = True
     bidirectional = True
+    requires_reversed = [has_positions]
 
     def pattern(x: Image):
         return F.adaptive_avg_pool2d(x, 1)
@@ -63,6 +64,7 @@ class GlobalMaxPoolIsMaximum(Rule):
     source = "definition of the max pool"
     equality = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
     bidirectional = True
+    requires_reversed = [Requires("there are channels and positions, as a max pool demands", lambda c, h, w: c >= 1 and h >= 1 and w >= 1)]
 
     def pattern(x: Image):
         return F.adaptive_max_pool2d(x, 1)

@@ -139,6 +139,23 @@ def test_a_condition_that_is_only_a_string_is_refused():
     assert refusal(define) == """Worded: requires must hold Requires("a sentence", lambda …: …), got 'n > 1'"""
 
 
+def test_conditions_for_the_other_direction_need_another_direction():
+    def define():
+        class OneWay(Rule):
+            """Zero added is nothing."""
+
+            source = "arithmetic"
+            requires_reversed = [Requires("there is an element", lambda n: n >= 1)]
+
+            def pattern(a: Float[Tensor, "n"]):
+                return a + 0
+
+            def replacement(a):
+                return a
+
+    assert refusal(define) == "OneWay: requires_reversed is for rules with bidirectional = True"
+
+
 def test_a_name_in_a_condition_that_is_both_a_dim_and_a_parameter_is_refused():
     def define():
         class Unclear(Rule):

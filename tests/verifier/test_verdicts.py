@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
@@ -40,6 +41,25 @@ class SubtractTheWrongWay(Rule):
 
     def replacement(a, b):
         return b - a
+
+
+class MaximumOfImage(Rule):
+    """A max pool to one position is the maximum over all positions."""
+
+    source = "definition of the max pool"
+    bidirectional = True
+
+    def pattern(x: Float[Tensor, "n c h w"]):
+        return F.adaptive_max_pool2d(x, 1)
+
+    def replacement(x):
+        return x.amax((-2, -1), keepdim=True)
+
+
+class MaximumOfSomeImage(MaximumOfImage):
+    """A max pool to one position is the maximum over all positions, and the other way round where there are any."""
+
+    requires_reversed = [Requires("there are channels and positions", lambda c, h, w: c >= 1 and h >= 1 and w >= 1)]
 
 
 class NeverApplies(Rule):
@@ -291,3 +311,15 @@ def test_what_hangs_on_elements_together_is_made_small(seed: int) -> None:
     assert found is not None
     assert found.sizes == {"n": 2}
     assert sum(found.inputs["a"]) == 0
+
+
+def test_a_verdict_says_what_became_of_the_other_direction() -> None:
+    verdict = verify(MaximumOfImage, examples=30)
+    assert verdict.status is Status.PROVED
+    assert "; not from right to left: REFUTED: error: the replacement raises RuntimeError: adaptive_max_pool2d()" in verdict.scope
+    assert verdict.parts[-1].name == "from right to left"
+    mended = verify(MaximumOfSomeImage, examples=30)
+    assert mended.status is Status.PROVED
+    assert "right to left" not in mended.scope
+    assert mended.parts[-1].result == "PROVED"
+    assert mended.content != verdict.content
