@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -27,7 +28,8 @@ def executor(jobs: int = 1, cluster: str | None = None) -> Iterator[Executor | N
         return
     import multiprocessing
 
-    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_one_thread)
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
     try:
         yield pool
     finally:
@@ -57,10 +59,13 @@ def workers(cluster: str) -> int:
         return max(1, sum(found._client.ncores().values()))  # type: ignore[attr-defined]
 
 
-def _one_thread() -> None:
+def _begin(parent: int) -> None:
     import torch
 
+    from search.workers import follow
+
     torch.set_num_threads(1)
+    follow(parent)
 
 
 __all__ = ["ClusterError", "executor", "workers"]

@@ -127,6 +127,11 @@ def _begin(parent: int) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
+    follow(parent)
+
+
+def follow(parent: int) -> None:
+    """End this process when the parent does, however that comes about: a pool's processes wait for work for ever."""
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
@@ -166,4 +171,4 @@ def _rule_named(module: str, name: str, reversed_: bool) -> type[Rule]:
     return reverse(rule) if reversed_ else rule
 
 
-__all__ = ["Workers"]
+__all__ = ["Workers", "follow"]
