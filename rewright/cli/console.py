@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rewright.files import write_whole
 
@@ -58,12 +60,48 @@ def messages() -> Console:
     return Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 
+class EveryMinute:
+    """A line at most once a minute: progress where nothing can be drawn, as in the log of a CI job."""
+
+    def __init__(self, console: Console, seconds: float = 60.0) -> None:
+        self.console, self.seconds = console, seconds
+        self.begun = self.last = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        """Print the text with the time gone, unless a line was printed within the last minute."""
+        now = time.monotonic()
+        if now - self.last >= self.seconds:
+            self.last = now
+            self.console.print(f"{timedelta(seconds=round(now - self.begun))} {text}", soft_wrap=True)
+
+
+@contextmanager
+def status(text: str) -> Iterator[Callable[[str], None]]:
+    """A line on standard error that says what is done now; off a terminal, once a minute."""
+    console = messages()
+    if not console.is_terminal:
+        yield EveryMinute(console)
+        return
+    with console.status(text) as shown:
+        yield shown.update
+
+
 def progress() -> Progress:
-    """A progress bar on standard error; silent when that is not a terminal."""
+    """A progress bar on standard error; off a terminal, a line once a minute."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = messages()
-    return Progress(
+    say = EveryMinute(console)
+
+    class Bar(Progress):
+        def update(self, task_id: Any, **fields: Any) -> None:
+            super().update(task_id, **fields)
+            if self.disable:
+                task = next(task for task in self.tasks if task.id == task_id)
+                of = "" if task.total is None else f" of {task.total:.0f}"
+                say(f"{task.description} ({task.completed:.0f}{of})")
+
+    return Bar(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rewright.cli.app import app
-from rewright.cli.console import Exit, bad_input, messages, output, require_places, write
+from rewright.cli.console import Exit, bad_input, messages, output, require_places, status, write
 from rewright.cli.loading import captured
 from rewright.files import json_text
 
@@ -48,7 +48,7 @@ def costs(
     with bad_input(CostError, StoreError):
         priced = trained(graph) if training else graph
         roofline = _pricing(device, kernels, measured, then, sizes, graph)
-        with messages().status("measuring" if measured else "pricing"):
+        with status("measuring" if measured else "pricing"):
             total = roofline.cost(priced)
             parts = breakdown(priced, roofline)
     figures = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rewright.cli.app import app
-from rewright.cli.console import BadInput, Exit, bad_input, messages, output, require_places, write
+from rewright.cli.console import BadInput, Exit, bad_input, messages, output, require_places, status, write
 from rewright.cli.loading import loaded, refusing_models
 from rewright.files import beside, json_text
 
@@ -134,14 +134,14 @@ def _optimised(model: str, **options: Any) -> Result:
 
     found = loaded(model)
     unknown = (UnknownDeviceError, UnknownPolicyError, UnknownObjectiveError, UnknownRuntimeError)
-    with refusing_models(), bad_input(EmitError, CostError, StoreError, NotRunnable, *unknown), messages().status("searching") as status:
+    with refusing_models(), bad_input(EmitError, CostError, StoreError, NotRunnable, *unknown), status("searching") as say:
 
         def tell(progress: Progress) -> None:
             gone = f"{progress.seconds:.0f} of {progress.allowed:.0f} s"
-            status.update(f"searching: {gone}, {progress.candidates} graphs priced, best {progress.best}")
+            say(f"searching: {gone}, {progress.candidates} graphs priced, best {progress.best}")
 
         def name(rule: str) -> None:
-            status.update(f"verifying {rule}")
+            say(f"verifying {rule}")
 
         runtime, sizes, threads = (options.pop(name) for name in ("runtime", "sizes", "threads"))
         if runtime not in (None, "onnxruntime"):
@@ -150,7 +150,7 @@ def _optimised(model: str, **options: Any) -> Result:
             raise BadInput(f"{model}: --runtime, --sizes and --threads are for .onnx models")
         if found.graph is not None and _is_timed(runtime, **options):
             chosen = {option: options[option] for option in ("budget", "require_proof", "allow_slower", "seed")}
-            heard = {"progress": tell, "on_rule": name, "on_candidate": lambda candidate: status.update(f"timing {candidate}")}
+            heard = {"progress": tell, "on_rule": name, "on_candidate": lambda candidate: say(f"timing {candidate}")}
             return _timed(found.graph, sizes=sizes, threads=threads, **chosen, **heard)
         subject = found.graph or found.program or found.module
         assert subject is not None
