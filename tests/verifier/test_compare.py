@@ -151,6 +151,66 @@ def test_merged_convolutions_are_proved() -> None:
     assert functions(apart, together, torch.randn(2, 3, 6, 6)).status is Status.PROVED
 
 
+KERNELS, POINTWISE, SCALE = torch.randn(4, 4, 3, 3), torch.randn(4, 4, 1, 1), torch.rand(4) + 0.5
+
+
+def convolved(x: Tensor, kernels: Tensor) -> Tensor:
+    return nn.functional.conv2d(x, kernels, padding=kernels.shape[-1] // 2)
+
+
+def with_added(row: int, column: int, added: Tensor) -> Tensor:
+    """The kernels with a matrix added at one tap."""
+    kernels = KERNELS.clone()
+    kernels[:, :, row, column] += added
+    return kernels
+
+
+UNIT = torch.eye(4)
+BRANCHES: dict[str, tuple[Callable[[Tensor], Tensor], Tensor]] = {
+    "the image itself": (lambda x: convolved(x, KERNELS) + x, with_added(1, 1, UNIT)),
+    "the image, scaled by channels": (lambda x: convolved(x, KERNELS) + x * SCALE[:, None, None], with_added(1, 1, torch.diag(SCALE))),
+    "a 1x1 convolution": (lambda x: convolved(x, KERNELS) + convolved(x, POINTWISE), with_added(1, 1, POINTWISE[:, :, 0, 0])),
+    "both": (lambda x: convolved(x, KERNELS) + convolved(x, POINTWISE) + x, with_added(1, 1, POINTWISE[:, :, 0, 0] + UNIT)),
+    "an average pool": (
+        lambda x: convolved(x, KERNELS) + nn.functional.avg_pool2d(x, 3, 1, 1), KERNELS + UNIT[:, :, None, None] / 9,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_branches_folded_into_a_kernel_are_proved(name: str) -> None:
+    branches, kernels = BRANCHES[name]
+    images = torch.randn(2, 4, 6, 7)
+    sizes = ({0: N, 2: torch.export.Dim("h", min=1), 3: torch.export.Dim("w", min=1)},)
+
+    def against(folded: Tensor) -> Comparison:
+        before, after = Of(lambda x: torch.relu(branches(x))).eval(), Of(lambda x: torch.relu(convolved(x, folded))).eval()
+        return compared(before, after, (images,), (sizes,), equality="real")
+
+    for one, other in ((0, 0), (3, 1)):
+        wrong = kernels.clone()
+        wrong[one, other, 1, 1] += 1e-3
+        assert against(wrong).status is Status.REFUTED
+    assert against(kernels.roll(1, -1)).status is Status.REFUTED
+    little = kernels.clone()
+    little[0, 0, 1, 1] += 1e-5
+    assert against(little).status is not Status.PROVED
+    found = against(kernels)
+    assert found.status is Status.PROVED, found
+    assert "up to the rounding of folded constants" in found.scope
+
+
+def test_a_unit_matrix_beside_a_linear_layer_is_proved() -> None:
+    weight = torch.randn(5, 5)
+    beside = functions(
+        lambda x: torch.tanh(nn.functional.linear(x, weight) + x),
+        lambda x: torch.tanh(nn.functional.linear(x, weight + torch.eye(5))),
+        torch.randn(3, 5),
+        equality="real",
+    )
+    assert beside.status is Status.PROVED, beside
+
+
 class Constants(nn.Module):
     """A convolution and one transposed, with a scale before or after, or folded into the weights."""
 

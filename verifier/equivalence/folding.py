@@ -16,6 +16,7 @@ import torch
 
 from operators.expressions import Atom, Dim, Expression, Formula, Symbol, at_least_zero, formula_symbols, substitute_formula
 from verifier.equivalence.constants import Grid, NotNumbers, Number, consists_of
+from verifier.equivalence.spreading import spreads
 from verifier.proof.compare import Comparison_, Guards, core, head, numeric_part
 from verifier.proof.guards import bounds_of, simplified
 from verifier.proof.knowledge import current
@@ -55,16 +56,33 @@ class UpToFolding(Comparison_):
         return self._folded(rest, guards) if rest.terms and self.constants else rest
 
     def _folded(self, rest: Value, guards: Guards) -> Value:
-        """What is left when groups of terms whose constants cancel are taken away."""
-        buckets: dict[tuple[object, ...], list[_Term]] = {}
-        for product, number in rest.terms.items():
-            term = self._split(product.renamed(), number)
-            buckets.setdefault((len(term.unknown.bound), tuple(sorted(map(head, core(term.unknown))))), []).append(term)
+        """What is left when groups of terms whose constants cancel are taken away: as they are, then spread over more indices."""
+        terms = self._left_of([self._split(product.renamed(), number) for product, number in rest.terms.items()], guards)
+        spread = [self._spread(term, terms, guards) for term in terms]
+        if any(one is not other for one, other in zip(spread, terms, strict=True)):
+            terms = self._left_of(spread, guards)
         left: dict[Product, Fraction] = {}
-        for _, terms in sorted(buckets.items(), key=lambda item: repr(item[0])):
-            for term in self._folded_bucket(terms, guards):
-                left[term.whole] = left.get(term.whole, Fraction(0)) + term.number
+        for term in terms:
+            left[term.whole] = left.get(term.whole, Fraction(0)) + term.number
         return Value(left)
+
+    def _left_of(self, terms: list[_Term], guards: Guards) -> list[_Term]:
+        buckets: dict[tuple[object, ...], list[_Term]] = {}
+        for term in terms:
+            buckets.setdefault((len(term.unknown.bound), tuple(sorted(map(head, core(term.unknown))))), []).append(term)
+        groups = sorted(buckets.items(), key=lambda item: repr(item[0]))
+        return [term for _, group in groups for term in self._folded_bucket(group, guards)]
+
+    def _spread(self, term: _Term, terms: list[_Term], guards: Guards) -> _Term:
+        """The term over the indices of the one that reads the same over most; the term itself where there is none."""
+        heads = sorted(map(head, core(term.unknown)))
+        for wide in sorted(terms, key=lambda other: -len(other.unknown.bound)):
+            if len(wide.unknown.bound) > len(term.unknown.bound) and sorted(map(head, core(wide.unknown))) == heads:
+                for unknown, names in spreads(term.unknown, wide.unknown, guards, self):
+                    coefficient = _moved(term.coefficient, names)
+                    if coefficient is not None:
+                        return _Term(unknown, coefficient, term.number, term.whole)
+        return term
 
     def _split(self, product: Product, number: Fraction) -> _Term:
         fixed = {f: n for f, n in product.factors if consists_of(f, self.constants)}

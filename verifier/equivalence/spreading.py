@@ -1,0 +1,55 @@
+"""A term as a sum over more indices, all but one point of it guarded away: x[o] = Σ over c of [c = o] · x[c].
+
+So an identity beside a convolution stands among the convolution's own terms, where its kernel is the unit matrix at the middle tap,
+and an average pool where its kernels are the diagonal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from operators.expressions import Atom, Dim, Expression, Formula, equal, substitute, substitute_formula
+from operators.operator import is_known_equal
+from verifier.proof.compare import Comparison_, Guards, core, numeric_part, pairings
+from verifier.proof.knowledge import current
+from verifier.proof.matching import Map, equations_between, solutions
+from verifier.proof.terms import Product, sorted_factors
+
+Names = dict[Atom, Dim]
+
+
+def spreads(narrow: Product, wide: Product, guards: Guards, comparison: Comparison_) -> Iterator[tuple[Product, Names]]:
+    """The narrow product over the wide one's indices and factors, and what its own bound indices are called there.
+
+    Assumes: the guards hold, and both products have bound indices of their own.
+    """
+    wide = wide.renamed()
+    mine, theirs = core(narrow), core(wide)
+    given = narrow.guards | guards
+    for pairs in pairings(mine, theirs):
+        equations = [equation for one, other in pairs for equation in equations_between(one, other)]
+        for found in solutions(equations, narrow, wide, bijective=False):
+            names = _names(narrow, wide, found)
+            if names is None or not all(comparison.factors_equal(one, other, found, given) for one, other in pairs):
+                continue
+            points = [equal(Expression.of(index), substitute(found[index], names)) for index in wide.bound]
+            own = [substitute_formula(guard, names) for guard in narrow.guards]
+            held = [guard for guard in wide.guards if current().proves(substitute_formula(guard, found), given)]
+            if False not in points and False not in own:
+                factors = [(factor, power) for factor, power in wide.factors if factor in theirs] + list(numeric_part(narrow))
+                guarded = frozenset(guard for guard in (*points, *own, *held) if isinstance(guard, Formula))
+                yield Product(wide.bound, guarded, sorted_factors(dict(factors))), names
+
+
+def _names(narrow: Product, wide: Product, found: Map) -> Names | None:
+    """The index of the wide product that stands for each bound index of the narrow one; None where one has none."""
+    names: Names = {}
+    for own in narrow.bound:
+        alike = [index for index in wide.bound if is_known_equal(found[index], Expression.of(own))]
+        if not alike:
+            return None
+        names[own] = Expression.of(alike[0])
+    return names
+
+
+__all__ = ["Names", "spreads"]
