@@ -151,6 +151,25 @@ def test_merged_convolutions_are_proved() -> None:
     assert functions(apart, together, torch.randn(2, 3, 6, 6)).status is Status.PROVED
 
 
+@pytest.mark.parametrize("sizes", [(2, 2), (4, 2), (2, 3)], ids=str)
+def test_joined_convolutions_with_joined_constants_are_proved(sizes: tuple[int, int]) -> None:
+    """Each part of the constants is read within its own part of the channels alone."""
+    kernels, biases = [torch.randn(size, 2, 3, 3) for size in sizes], [torch.randn(size) for size in sizes]
+
+    def apart(x: Tensor) -> Tensor:
+        return torch.cat([nn.functional.conv2d(x, k, b, padding=1) for k, b in zip(kernels, biases, strict=True)], 1)
+
+    def together(kernel: Tensor, bias: Tensor) -> Callable[[Tensor], Tensor]:
+        return lambda x: nn.functional.conv2d(x, kernel, bias, padding=1)
+
+    images = torch.randn(2, 2, 5, 5)
+    assert functions(apart, together(torch.cat(kernels), torch.cat(biases)), images).status is Status.PROVED
+    little = torch.cat(biases)
+    little[-1] += 1e-5
+    assert functions(apart, together(torch.cat(kernels), little), images).status is not Status.PROVED
+    assert functions(apart, together(torch.cat(kernels), torch.cat(biases[::-1])), images).status is Status.REFUTED
+
+
 KERNELS, POINTWISE, SCALE = torch.randn(4, 4, 3, 3), torch.randn(4, 4, 1, 1), torch.rand(4) + 0.5
 
 

@@ -126,10 +126,8 @@ class UpToFolding(Comparison_):
             grid = self._grid(group, common, guards)
             total: Number | None = None
             for own, coefficient, number in group:
-                part = grid.product(coefficient, number)
-                mask = grid.all_hold(own - common)
-                value, size = torch.where(mask, part.value, 0.0), torch.where(mask, part.size, 0.0)
-                part = Number(value, size, part.roundings)
+                where = coefficient.guards | (own - common)
+                part = grid.product(Product(coefficient.bound, where, coefficient.factors), number)
                 total = part if total is None else total.plus(part)
         except NotNumbers:
             return False
