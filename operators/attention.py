@@ -20,6 +20,7 @@ class Attention(Operator):
     query: [*batch, h, l, d]   key: [*batch, h', s, d]   value: [*batch, h', s, e]   mask: [*, l, s]   scale: []   ->   [*batch, h, l, e]
     A boolean mask keeps where it is true; `causal` keeps keys up to the query's position; a query that may attend to
     nothing gives 0. The scale is 1/√d when absent. With `grouped`, h is a multiple of h' and each key serves h/h' queries.
+    PyTorch's causal kernels for CPUs put −∞ in before they scale, and give NaN for a scale that is not positive.
     Source: Vaswani et al. 2017, equation 1.
     """
 

@@ -311,6 +311,7 @@ class CausalFlagAsMask(Rule):
 
     source = "PyTorch, torch.nn.functional.scaled_dot_product_attention"
     equality = wider
+    requires = [Requires("the scale is positive: PyTorch's causal kernels put −∞ in before they scale", lambda scale: scale > 0)]
 
     def pattern(q: Queries, k: Keys, v: Values, scale: float):
         mask = torch.ones((q.shape[-2], k.shape[-2]), dtype=torch.bool).tril()
