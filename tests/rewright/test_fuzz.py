@@ -6,6 +6,7 @@ import json
 import runpy
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from rewright.fuzzing.finding import Finding, Outcome, Problem, Subject
 from rewright.fuzzing.judging import failure, judged
 from rewright.fuzzing.models import Setting
 from rewright.fuzzing.programs import Given, Program, Statement, without_dead
+from rewright.fuzzing.rules import check_firing, rule_named
 from rewright.fuzzing.shrinking import candidates
 from rewrites.match import find_matches
 from verifier.proof.prove import PROVED, Proof
@@ -150,6 +152,11 @@ def test_a_match_is_held_against_the_pattern() -> None:
     other.network.add_edge(twin.node, added, key=(0, 1))
     with pytest.raises(Different, match="the pattern gives"):
         matching.check_match(match, other, matching.values_of(other, [*inputs, torch.zeros(2, dtype=torch.float64)], 0))
+
+
+def test_a_rule_need_not_fire_on_more_dims_than_are_proved() -> None:
+    """From this seed all graphs of the pattern have five dims, of which its proof does not speak."""
+    assert check_firing(rule_named("StackAsConcatenation"), 3628801, Counter()) is None
 
 
 def test_what_is_constant_to_the_costs_depends_on_no_input(monkeypatch: pytest.MonkeyPatch) -> None:
