@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 from operators.operator import operator_for
 from rewrites.rule import Change, Equality
 from verifier.instances import Instance
+from verifier.meant import is_meant
 from verifier.running import Call, Outcome, record, run
 
 
@@ -167,18 +168,18 @@ def _tensor_differences(
     class_differs = ~same & ~finite if standard.strict else a.isfinite() != b.isfinite()
     if bool(class_differs.any()):
         kind = Judgement.of(instance).class_kind(class_differs, output)
-        sentence = (
-            "one side is NaN or infinite where the other is not"
-            if kind is Kind.NAN_INF
-            else "one side leaves the dtype's range where the other does not"
-        )
-        found.append(_at(kind, sentence, a, b, class_differs))
+        found.append(_at(kind, _CLASS_SENTENCE[kind], a, b, class_differs))
     zeros = finite & (a == b) & ~same
     if bool(zeros.any()):
         found.append(_at(Kind.SIGNED_ZERO, "the sign of a zero differs", a, b, zeros))
     return found
 
 
+_CLASS_SENTENCE = {
+    Kind.VALUE: "one side is NaN or infinite where its operator means a finite number",
+    Kind.NAN_INF: "one side is NaN or infinite where the other is not",
+    Kind.OVERFLOW: "one side leaves the dtype's range where the other does not",
+}
 _VALUE_SENTENCE = {
     Kind.VALUE: "{what} differ",
     Kind.ROUNDING: "{what} differ by rounding",
@@ -308,7 +309,7 @@ class Judgement:
             results = [leaf for leaf in pytree.tree_leaves(call.result) if isinstance(leaf, torch.Tensor)]
             name = call.name.rpartition(".")[2].strip("_")
             if all(_finite(x) for x in operands) and not all(_finite(x) for x in results):
-                return Kind.NAN_INF if name in _PARTIAL else Kind.OVERFLOW
+                return Kind.NAN_INF if name in _PARTIAL else Kind.OVERFLOW if is_meant(call) else Kind.VALUE
             if name.startswith("exp") and any(_vanishes(x, y) for x in operands for y in results):
                 return Kind.OVERFLOW
             if name in _UNDERFLOWING and any(map(_has_zero, results)) and not any(map(_has_zero, operands)) and all(map(_finite, operands)):
