@@ -11,6 +11,8 @@ from operators.expressions import Dim
 from operators.joining import Cat
 from operators.layout import Bound, Expand, Reshape, Select, Slice
 from operators.operator import canonical_axis, is_known_equal
+from operators.pointwise import dtype_of
+from operators.sources import Full
 
 
 @alias("copy")
@@ -18,6 +20,20 @@ def _copy(input: Any, src: Any, non_blocking: bool = False) -> Bound:
     """src in the shape and dtype of input, in memory of its own."""
     part = Applied(*cast(src, input.dtype))
     return Copy(), [part if sizes(src) == sizes(input) else Applied(Expand(sizes(input)), [part])]
+
+
+@alias("fill")
+def _fill(input: Any, value: Any) -> Bound:
+    """One number everywhere, given as such or as a tensor of no axes, in the dtype of input and in memory of its own."""
+    if not hasattr(value, "shape"):
+        return Full(sizes(input), dtype_of(input)), [value]
+    return Copy(), [Applied(Expand(sizes(input)), [Applied(*cast(value, input.dtype))])]
+
+
+@alias("zero")
+def _zero(input: Any) -> Bound:
+    """Zero everywhere, in the dtype of input."""
+    return _fill(input, 0)
 
 
 @alias("select_scatter")

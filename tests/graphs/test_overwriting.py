@@ -22,6 +22,12 @@ WRITES: dict[str, Write] = {
     "one row over all": lambda z, y: z.copy_(y[0]),
     "another dtype": lambda z, y: z.copy_(y.double()),
     "a column that is added to": lambda z, y: z[:, 1].add_(y[:, 1]),
+    "a number into a row": lambda z, y: z.__setitem__(0, 2.5),
+    "a number into a column": lambda z, y: z[:, 1].fill_(-1),
+    "an element into a column": lambda z, y: z[:, 1].fill_(y[0, 0]),
+    "a number everywhere": lambda z, y: z.fill_(0.5),
+    "an element everywhere": lambda z, y: z.fill_(y[1, 2]),
+    "zero": lambda z, y: z[1:3].zero_(),
     "everything": lambda z, y: z[0:4].copy_(y),
 }
 FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -67,7 +73,9 @@ def test_what_is_written_is_captured(name: str) -> None:
     gradients = []
     for run in (module, emitted):
         leaves = [tensor.clone().requires_grad_() for tensor in (x, y)]
-        gradients.append(torch.autograd.grad(run(*leaves).square().sum(), leaves, allow_unused=True, materialize_grads=True))
+        gradients.append(
+            torch.autograd.grad(run(*leaves).square().sum() + leaves[0].sum(), leaves, allow_unused=True, materialize_grads=True)
+        )
     for expected, found in zip(*gradients, strict=True):
         assert torch.equal(expected, found)
 
