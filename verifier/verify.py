@@ -102,14 +102,21 @@ def verify(
 def _and_backwards(rule: type[Rule], verdict: Verdict, examples: int, timeout: float, store: Any) -> Verdict:
     """The verdict with a part that says what became of the rule's reverse; where that does not hold, the scope says so."""
     since = time.monotonic()
-    try:
-        other = verify(reverse(rule), examples=examples, timeout=timeout, seed=verdict.seed, store=store)
-        holds, result = other.holds, f"{other.status}: {other.reason}" if other.reason else str(other.status)
-    except RuleDefinitionError as error:
-        holds, result = False, str(error)
+    holds, result = _backwards(rule, examples, timeout - verdict.seconds, verdict.seed, store)
     part = Part(BACKWARDS, result, time.monotonic() - since)
     scope = verdict.scope if holds else f"{verdict.scope}; not from right to left: {result}"
     return replace(verdict, parts=(*verdict.parts, part), scope=scope, seconds=verdict.seconds + part.seconds)
+
+
+def _backwards(rule: type[Rule], examples: int, seconds: float, seed: int, store: Any) -> tuple[bool, str]:
+    """Whether the reverse holds, and what is to be said of it."""
+    if seconds <= 0:
+        return False, "the time was up before it was tried"
+    try:
+        other = verify(reverse(rule), examples=examples, timeout=seconds, seed=seed, store=store)
+    except RuleDefinitionError as error:
+        return False, str(error)
+    return other.holds, f"{other.status}: {other.reason}" if other.reason else str(other.status)
 
 
 def _fresh(rule: type[Rule], examples: int, timeout: float, seed: int) -> Verdict:
