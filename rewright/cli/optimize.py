@@ -90,7 +90,7 @@ def optimize(
     _show(result, console)
     if out is not None:
         _save(result, out)
-        console.print(f"written: {out}")
+        console.print(f"written: {out}" + ("" if result.steps else ", the model as it came in"))
     if report is not None:
         with bad_input(OSError):
             result.report(report)

@@ -228,9 +228,11 @@ def test_an_optimised_model_is_written_and_read_again(tmp_path: Path, capsys: py
     assert written["after"]["kernels"] < written["before"]["kernels"]
     assert written["max_error"]["float64"] <= 1e-10
     assert "FoldBatchNormIntoConvolution" in (tmp_path / "small.html").read_text()
-    capsys.readouterr()
+    assert "written: small.pt2\n" in capsys.readouterr().out
     assert run(["show", "small.pt2", "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["kernels"] == written["after"]["kernels"]
+    assert run(["optimize", "small.pt2", "--kernels", "none", "--budget", "5", "-o", "again.pt2"]) == 0
+    assert "written: again.pt2, the model as it came in\n" in capsys.readouterr().out
 
 
 def test_a_damaged_store_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
