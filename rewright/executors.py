@@ -33,7 +33,9 @@ def executor(jobs: int = 1, cluster: str | None = None) -> Iterator[Executor | N
     try:
         yield pool
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        from search.workers import end
+
+        end(pool)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -117,8 +118,25 @@ class Workers:
             self._token = next(_tokens)
             _inherited[self._token] = _Heritage(self.setting, self.constants, context.Event(), os.getpid())
         pool = ProcessPoolExecutor(self.jobs, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
-        self.executor = self._stack.enter_context(pool)
+        self._stack.callback(end, pool)
+        self.executor = pool
         return pool
+
+
+def end(pool: ProcessPoolExecutor) -> None:
+    """Shut a pool down although one of its processes may have been killed.
+
+    A process that waits for work holds a lock; when it is killed at the very end, the others wait for that lock for ever, and the pool for
+    them.
+    """
+    processes = list((pool._processes or {}).values())
+    ending = threading.Thread(target=partial(pool.shutdown, cancel_futures=True), daemon=True)
+    ending.start()
+    while ending.is_alive():
+        ending.join(POLL)
+        if any(process.exitcode for process in processes):
+            for process in processes:
+                process.kill()
 
 
 def _begin(parent: int) -> None:
@@ -171,4 +189,4 @@ def _rule_named(module: str, name: str, reversed_: bool) -> type[Rule]:
     return reverse(rule) if reversed_ else rule
 
 
-__all__ = ["Workers", "follow"]
+__all__ = ["Workers", "end", "follow"]

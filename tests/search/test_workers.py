@@ -7,9 +7,10 @@ import os
 import pickle
 import signal
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from search.recipes import Recipe, written
 from search.revision import without_idle_moves
 from search.solving import Problem, Setting, solve
 from search.states import Move, State
-from search.workers import Workers
+from search.workers import Workers, end
 
 RULES: list[type[Rule]] = [FoldBatchNormIntoConvolution, EnlargeKernels, AddConvolutionsOfOneInput]
 WIDTHS = (4, 6, 8, 10)
@@ -215,6 +216,21 @@ def test_what_a_killed_worker_leaves_undone_is_done_here(alone: SearchResult) ->
     result = found(jobs=2, progress=kill_one)
     assert killed
     assert steps(result) == steps(alone)
+
+
+@forked
+@pytest.mark.parametrize("attempt", range(5))
+def test_a_pool_ends_although_an_idle_process_was_killed(attempt: int) -> None:
+    """It may be the one that holds the lock of the queue; half of the pools of the standard library then wait for ever."""
+    pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork"))
+    assert list(pool.map(abs, range(4))) == [0, 1, 2, 3]
+    processes = multiprocessing.active_children()
+    processes[0].kill()
+    ending = threading.Thread(target=end, args=(pool,), daemon=True)
+    ending.start()
+    ending.join(60)
+    assert not ending.is_alive()
+    assert not set(processes) & set(multiprocessing.active_children())
 
 
 def _killed_with_workers(pids: Path) -> None:
