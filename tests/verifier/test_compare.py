@@ -185,6 +185,11 @@ def with_added(row: int, column: int, added: Tensor) -> Tensor:
 
 
 UNIT = torch.eye(4)
+DEPTHWISE = torch.randn(4, 1, 3, 3)
+LARGER_DENSE = nn.functional.pad(torch.cat([torch.zeros(4, 3, 3, 3), DEPTHWISE], 1), (1, 1, 1, 1))
+for channel in range(4):
+    LARGER_DENSE[channel] = LARGER_DENSE[channel].roll(channel + 1, 0)
+LARGER_DENSE[:, :, 2, 2] += POINTWISE[:, :, 0, 0]
 BRANCHES: dict[str, tuple[Callable[[Tensor], Tensor], Tensor]] = {
     "the image itself": (lambda x: convolved(x, KERNELS) + x, with_added(1, 1, UNIT)),
     "the image, scaled by channels": (lambda x: convolved(x, KERNELS) + x * SCALE[:, None, None], with_added(1, 1, torch.diag(SCALE))),
@@ -192,6 +197,9 @@ BRANCHES: dict[str, tuple[Callable[[Tensor], Tensor], Tensor]] = {
     "both": (lambda x: convolved(x, KERNELS) + convolved(x, POINTWISE) + x, with_added(1, 1, POINTWISE[:, :, 0, 0] + UNIT)),
     "an average pool": (
         lambda x: convolved(x, KERNELS) + nn.functional.avg_pool2d(x, 3, 1, 1), KERNELS + UNIT[:, :, None, None] / 9,
+    ),
+    "channels of their own, in larger kernels": (
+        lambda x: nn.functional.conv2d(x, DEPTHWISE, padding=1, groups=4) + convolved(x, POINTWISE), LARGER_DENSE,
     ),
 }  # fmt: skip
 

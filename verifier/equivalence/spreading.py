@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from operators.expressions import Atom, Dim, Expression, Formula, equal, substitute, substitute_formula
-from operators.operator import is_known_equal
 from verifier.proof.compare import Comparison_, Guards, core, numeric_part, pairings
 from verifier.proof.knowledge import current
 from verifier.proof.matching import Map, equations_between, solutions
@@ -42,13 +41,16 @@ def spreads(narrow: Product, wide: Product, guards: Guards, comparison: Comparis
 
 
 def _names(narrow: Product, wide: Product, found: Map) -> Names | None:
-    """The index of the wide product that stands for each bound index of the narrow one; None where one has none."""
+    """What each bound index of the narrow product is in those of the wide one: one of these up to a shift; None where it is not."""
     names: Names = {}
+    bound = set(narrow.bound)
     for own in narrow.bound:
-        alike = [index for index in wide.bound if is_known_equal(found[index], Expression.of(own))]
-        if not alike:
+        shifts = ((index, found[index] - Expression.of(own)) for index in wide.bound)
+        whole = [(index, shift) for index, shift in shifts if isinstance(shift, int) or not shift.symbols & bound]
+        if not whole:
             return None
-        names[own] = Expression.of(alike[0])
+        index, shift = whole[0]
+        names[own] = Expression.of(index) - shift
     return names
 
 
