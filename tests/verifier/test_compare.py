@@ -227,6 +227,26 @@ def test_branches_folded_into_a_kernel_are_proved(name: str) -> None:
     assert "up to the rounding of folded constants" in found.scope
 
 
+@pytest.mark.parametrize(("channels", "out", "groups"), [(4, 4, 2), (4, 2, 2), (6, 6, 3)], ids=str)
+def test_a_convolution_in_groups_is_one_by_dense_kernels(channels: int, out: int, groups: int) -> None:
+    weight, dense = torch.randn(out, channels // groups, 3, 3), torch.zeros(out, channels, 3, 3)
+    for kernel in range(out):
+        first = kernel // (out // groups) * (channels // groups)
+        dense[kernel, first : first + channels // groups] = weight[kernel]
+
+    def by(kernels: Tensor) -> Status:
+        def one(x: Tensor) -> Tensor:
+            return nn.functional.conv2d(x, weight, padding=1, groups=groups)
+
+        return functions(one, lambda x: nn.functional.conv2d(x, kernels, padding=1), torch.randn(2, channels, 5, 6), equality="real").status
+
+    assert by(dense) is Status.PROVED
+    assert by(dense.roll(1, 1)) is Status.REFUTED
+    little = dense.clone()
+    little[-1, 0, 1, 1] += 1e-6
+    assert by(little) is not Status.PROVED
+
+
 def test_a_unit_matrix_beside_a_linear_layer_is_proved() -> None:
     weight = torch.randn(5, 5)
     beside = functions(

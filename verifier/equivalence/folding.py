@@ -8,13 +8,14 @@ every index point, which is evaluated in float64 over the whole grid and held ag
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
 
 import torch
 
-from operators.expressions import Atom, Dim, Expression, Formula, Symbol, at_least_zero, formula_symbols, substitute_formula
+from operators.expressions import Atom, Comparison, Dim, Expression, Formula, Symbol, at_least_zero, formula_symbols, substitute_formula
 from verifier.equivalence.constants import Grid, NotNumbers, Number, consists_of
 from verifier.equivalence.spreading import spreads
 from verifier.proof.compare import Comparison_, Guards, core, head, numeric_part
@@ -227,8 +228,8 @@ def _symbols(guards: Iterable[Formula]) -> set[Symbol]:
     return {s for guard in guards for s in formula_symbols(guard)}
 
 
-def _range(index: Symbol, guards: Guards) -> tuple[int, int]:
-    """Least and greatest value of an index variable, from guards and from what is known.
+def _range(index: Symbol, guards: Guards, alone: bool = False) -> tuple[int, int]:
+    """Least and greatest value of an index variable, from guards and from what is known; `alone`, not by way of other variables.
 
     Raises: NotNumbers.
     """
@@ -237,10 +238,42 @@ def _range(index: Symbol, guards: Guards) -> tuple[int, int]:
     if index in knowledge.lower:
         least = at_least_zero(Expression.of(index) - knowledge.lower[index])
         known += [least] if isinstance(least, Formula) else []
-    low, high = bounds_of(g for g in known if hasattr(g, "relation")).get(index, (None, None))  # type: ignore[misc]
-    if not isinstance(low, int) or not isinstance(high, int):
+    comparisons = [guard for guard in known if isinstance(guard, Comparison)]
+    low, high = bounds_of(comparisons).get(index, (None, None))
+    if isinstance(low, int) and isinstance(high, int):
+        return low, high
+    lows, highs = ([], []) if alone else _limits(index, comparisons, guards)
+    if not lows or not highs:
         raise NotNumbers(f"the index {index} has no range in numbers")
-    return low, high
+    return max(lows), min(highs)
+
+
+def _limits(index: Symbol, comparisons: Iterable[Comparison], guards: Guards) -> tuple[list[int], list[int]]:
+    """What inequalities say of the variable's least and greatest value, the other variables in them anywhere in their ranges."""
+    lows: list[int] = []
+    highs: list[int] = []
+    for guard in comparisons:
+        coefficient = guard.expression.terms.get((index,), 0)
+        rest = guard.expression - coefficient * Expression.of(index)
+        if guard.relation == ">=" and abs(coefficient) == 1 and not (isinstance(rest, Expression) and index in rest.symbols):
+            with suppress(NotNumbers):
+                most = _most(rest, guards)
+                (lows if coefficient == 1 else highs).append(-most if coefficient == 1 else most)
+    return lows, highs
+
+
+def _most(dim: Dim, guards: Guards) -> int:
+    """The greatest value of a sum of multiples of index variables that have ranges in numbers.
+
+    Raises: NotNumbers.
+    """
+    total = 0
+    for monomial, coefficient in Expression.of(dim).terms.items():
+        if len(monomial) > 1 or not all(isinstance(atom, Symbol) for atom in monomial):
+            raise NotNumbers(f"{dim} has no range in numbers")
+        ranges = [_range(atom, guards, alone=True) for atom in monomial if isinstance(atom, Symbol)]
+        total += coefficient * (ranges[0][coefficient > 0] if ranges else 1)
+    return total
 
 
 def _same_numbers(one: Product, other: Product) -> bool:
