@@ -37,7 +37,7 @@ def read(text: str) -> dict[str, Any]:
     """Counts and names of failures from what pytest prints."""
     last = text.rstrip().rpartition("\n")[2]
     counts = Counter({word: int(count) for count, word in re.findall(r"(\d+) (passed|failed|skipped|error)", last)})
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", text, re.MULTILINE)
+    failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", text, re.MULTILINE)
     return {"passed": counts["passed"], "skipped": counts["skipped"], "failed": failed}
 
 
