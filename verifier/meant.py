@@ -28,16 +28,21 @@ def is_meant(call: Call) -> bool:
         return True
     try:
         operator, operands = declared.bind(*call.arguments, **call.keywords)
-        elements = [None if operand is None else Elements(operand) for operand in operands]
-        results = [leaf for leaf in pytree.tree_leaves(call.result) if isinstance(leaf, torch.Tensor)]
+    except (ShapeError, Unsupported, TypeError, ValueError, AttributeError):
+        return True  # the call is of a form that the operator is not declared for
+    if not all(operand is None or isinstance(operand, (torch.Tensor, int, float)) for operand in operands):
+        return True
+    elements = [None if operand is None else Elements(operand) for operand in operands]
+    results = [leaf for leaf in pytree.tree_leaves(call.result) if isinstance(leaf, torch.Tensor)]
+    try:
         return not any(
             abs(float(operator.element(at, *elements, output=output))) < torch.finfo(result.dtype).max / 2
             for output, result in enumerate(results)
             if result.is_floating_point() and _stays_in_range(operands, result.dtype)
             for at in itertools.islice(map(tuple, (~result.isfinite()).nonzero().tolist()), _PLACES)
         )
-    except (ShapeError, Unsupported, TypeError, ValueError, IndexError, ArithmeticError, AttributeError):
-        return True  # what cannot be worked out speaks against nothing
+    except (ValueError, IndexError, ArithmeticError):
+        return True  # the meaning is no number there
 
 
 def _stays_in_range(operands: Sequence[Any], dtype: torch.dtype) -> bool:
