@@ -213,7 +213,8 @@ def _check(rule: type[Rule]) -> None:
     signature = rule.signature()
     codes = [side.__code__ for side in (rule.pattern, rule.replacement) if isinstance(side, FunctionType)]
     if len(codes) == 2 and all(code.co_varnames[: code.co_argcount] == left for code in codes):
-        unbound = [v for v in left if v in _loads(codes[1]) and v not in _loads(codes[0])]
+        read_anew = _loads(codes[1]) - _loads(codes[0])
+        unbound = [name for name in left if name in read_anew]
         if unbound:
             raise RuleDefinitionError(f"{name}: the replacement uses {', '.join(unbound)}, which the pattern does not bind")
     if rule.requires_reversed and not rule.bidirectional:
