@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import multiprocessing
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,27 +34,55 @@ class IsolationError(RuntimeError):
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeLimit in the block after so many seconds; only in the main thread, and only where the platform has timers."""
+def time_limit(seconds: float) -> Iterator[list[float]]:
+    """Raise TimeLimit in the block after so many seconds; only in the main thread, and only where the platform has timers.
+
+    Gives a list of the times at which it struck: what the block raises afterwards, or computed, may be the strike's doing.
+    """
+    strikes: list[float] = []
     usable = (
         threading.current_thread() is threading.main_thread()
         and hasattr(signal, "setitimer")
         and signal.getitimer(signal.ITIMER_REAL)[0] == 0
     )
     if not usable:
-        yield
+        yield strikes
         return
 
     def strike(number: int, frame: Any) -> None:
+        strikes.append(time.monotonic())
         raise TimeLimit
 
+    modes = _modes()
     before = signal.signal(signal.SIGALRM, strike)
     signal.setitimer(signal.ITIMER_REAL, seconds, 0.25)  # again and again: Python drops what is raised inside a finaliser or a callback
     try:
-        yield
+        yield strikes
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if strikes:
+            _put_back(modes)
+
+
+def _modes() -> tuple[int, int, bool]:
+    """How many function modes and dispatch modes of PyTorch are in force, and whether gradients are recorded."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return 0, 0, True
+    return torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack(), torch.is_grad_enabled()
+
+
+def _put_back(modes: tuple[int, int, bool]) -> None:
+    """Leave the modes that were entered since: a strike between a mode's entry and its block would leave it in force for good."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "is_grad_enabled"):
+        return
+    while torch._C._len_torch_function_stack() > modes[0]:
+        torch._C._pop_torch_function_stack()
+    while torch._C._len_torch_dispatch_stack() > modes[1]:
+        torch._C._pop_torch_dispatch_stack(None)
+    torch.set_grad_enabled(modes[2])
 
 
 def isolated(function: Callable[..., Any], *arguments: Any, seconds: float, memory_bytes: int = 4 * GIBIBYTE) -> Any:

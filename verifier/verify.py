@@ -131,8 +131,9 @@ def _fresh(rule: type[Rule], examples: int, timeout: float, seed: int) -> Verdic
 def _guarded(work: Verification, timeout: float) -> Verdict:
     """The verdict; `ERROR` with one sentence when the rule raises where it should not, or does not end."""
     try:
-        with one_thread(), time_limit(timeout):
-            return _verify(work)
+        with one_thread(), time_limit(timeout) as strikes:
+            verdict = _verify(work)
+        return _out_of_time(work, timeout) if strikes else verdict
     except TimeLimit:
         return _out_of_time(work, timeout)
     except MemoryError:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import torch
+from torch.overrides import TorchFunctionMode
 
 from verifier.isolation import GIBIBYTE, IsolationError, TimeLimit, isolated, rule_names, time_limit, verify_file_rules
 from verifier.verdict import Status
@@ -155,5 +158,29 @@ def test_time_limit_strikes_and_puts_the_timer_back() -> None:
     with pytest.raises(TimeLimit), time_limit(0.2):
         while True:
             pass
-    with time_limit(60):
+    with time_limit(60) as strikes:
         pass
+    assert strikes == []
+
+
+class _SlowToEnter(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+    def __enter__(self):
+        super().__enter__()
+        while True:
+            pass
+
+
+def test_a_strike_leaves_no_mode_in_force() -> None:
+    with pytest.raises(TimeLimit), time_limit(0.2), torch.no_grad(), _SlowToEnter():
+        raise AssertionError("never entered")
+    assert torch._C._len_torch_function_stack() == 0 and torch.is_grad_enabled()
+
+
+def test_a_strike_that_the_block_hides_is_told() -> None:
+    with time_limit(0.2) as strikes, suppress(TimeLimit):
+        while True:
+            pass
+    assert strikes
