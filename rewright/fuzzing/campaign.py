@@ -251,23 +251,53 @@ def _answer(task: Task, future: Future[Any], deadline: float) -> Outcome | None:
         return Outcome(task.number, task.subject, findings=[Finding(task.subject, problem, 0, task.number)])
 
 
+_struck = False
+"""A time limit has struck in this process: some module may be half loaded, or some cache half filled."""
+
+
 def attempt(task: Task, seed: int, database: str, until: float) -> Outcome | None:
-    """One task within its time, and until a time by the clock; None where the budget ended it."""
+    """One task within its time, and until a time by the clock; None where the budget ended it.
+
+    What is found in a process in which a time limit has struck before counts as far as a fresh process finds it, too.
+    """
+    outcome = _attempt(task, seed, database, until)
+    if outcome is None or not outcome.findings or not _struck:
+        return outcome
+    from verifier.isolation import IsolationError, isolated
+
+    try:
+        return isolated(_attempt, task, seed, database, until, seconds=max(0.0, until - time.time()))  # type: ignore[no-any-return]
+    except IsolationError:
+        return None
+
+
+def _attempt(task: Task, seed: int, database: str, until: float) -> Outcome | None:
+    global _struck
+    from rewright.fuzzing.finding import problem_of
     from verifier.isolation import TimeLimit, time_limit
 
     left, computing = until - time.time(), time.process_time()
     if left <= 0:
         return None
+    strikes: list[float] = []
     try:
-        with time_limit(min(left, TASK_SECONDS)):
+        with time_limit(min(left, TASK_SECONDS)) as strikes:
             from rewright.fuzzing.exploring import explore
 
-            return explore(task.subject, seed, task.number, task.examples, database, task.replay)
+            outcome = explore(task.subject, seed, task.number, task.examples, database, task.replay)
+        if not strikes:
+            return outcome
     except TimeLimit:
-        if left <= TASK_SECONDS or time.process_time() - computing < 0.8 * TASK_SECONDS:
-            return None  # the time was up, or the machine had little time for this process
-        problem = Problem(f"does not end: {task.subject}", f"{task.subject} did not end within {TASK_SECONDS:g} s")
-        return Outcome(task.number, task.subject, findings=[Finding(task.subject, problem, seed, task.number)])
+        pass
+    except Exception as error:  # what no check of the subject took for its own: a strike that came out as something else, or a fault
+        if not strikes:
+            problem = problem_of(error, f"{task.subject} raises", "")
+            return Outcome(task.number, task.subject, findings=[Finding(task.subject, problem, seed, task.number)])
+    _struck = True
+    if left <= TASK_SECONDS or time.process_time() - computing < 0.8 * TASK_SECONDS:
+        return None  # the time was up, or the machine had little time for this process
+    problem = Problem(f"does not end: {task.subject}", f"{task.subject} did not end within {TASK_SECONDS:g} s")
+    return Outcome(task.number, task.subject, findings=[Finding(task.subject, problem, seed, task.number)])
 
 
 __all__ = ["Campaign", "Task", "attempt", "file_subjects", "library_subjects", "order", "replays", "run"]
