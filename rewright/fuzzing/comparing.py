@@ -158,12 +158,16 @@ def must_agree(stage: str, reference: Reference, expected: Sequence[Any], found:
         must_be_alike(stage, position, a, b)
         if bool(((a == b) | ((a != a) & (b != b))).all()) or not reference.real:
             continue
-        runs = [run[position] for run in reference.noisy()]
-        problem = unexplained(a, b, runs)
+        problem = unexplained(a, b, [run[position] for run in reference.noisy()])
         if problem and other is not None and other.real:
-            problem = unexplained(a, b, [*runs, *(a.double() + (run[position].double() - b.double()) for run in other.noisy())])
+            problem = unexplained_by_both(a, b, [run[position] for run in reference.noisy()], [run[position] for run in other.noisy()])
         if problem:
             raise Different(stage, "value", f"result {position} {problem}")
+
+
+def unexplained_by_both(expected: Tensor, found: Tensor, noisy: Sequence[Tensor], noisy_found: Sequence[Tensor]) -> str:
+    """As `unexplained`, where what noise does to the side that was found counts as well: it may cancel where the other does not."""
+    return unexplained(expected, found, [*noisy, *(expected.double() + (run.double() - found.double()) for run in noisy_found)])
 
 
 def unexplained(expected: Tensor, found: Tensor, noisy: Sequence[Tensor]) -> str:
@@ -186,4 +190,7 @@ def unexplained(expected: Tensor, found: Tensor, noisy: Sequence[Tensor]) -> str
     return f"must be {a[at].item():.17g} at {list(at)}, got {b[at].item():.17g} (noise moves it by {moved[at].item():.2g})"
 
 
-__all__ = ["Different", "Reference", "disturbed", "leaves", "must_agree", "must_be_alike", "must_be_equal", "unexplained"]
+__all__ = [
+    "RUNS", "Different", "Reference", "disturbed", "leaves", "must_agree", "must_be_alike", "must_be_equal", "unexplained",
+    "unexplained_by_both",
+]  # fmt: skip

@@ -13,7 +13,7 @@ from torch import Tensor
 from graphs.evaluate import evaluate
 from graphs.graph import Graph
 from graphs.interface import interface_of
-from rewright.fuzzing.comparing import Different, Reference, leaves, must_be_alike, must_be_equal, unexplained
+from rewright.fuzzing.comparing import RUNS, Different, Reference, leaves, must_be_alike, must_be_equal, unexplained, unexplained_by_both
 from search.check import drawing_from
 
 
@@ -77,46 +77,48 @@ def gradients_of(results: Any, inputs: Sequence[Tensor], seed: int) -> list[Tens
 
 
 def compare_module(
-    stage: str, module: torch.nn.Module, graph: Graph, eager: Eager, inputs: Sequence[Tensor], seed: int, exact: bool = False
+    stage: str, module: torch.nn.Module, graph: Graph, eager: Eager, inputs: Sequence[Tensor], seed: int, rewritten: Graph | None = None
 ) -> None:
     """An emitted module gives what the original gives: results, the state it leaves, gradients.
 
+    rewritten: the graph it was emitted from, where that is another than the original's `graph`: then it may round in other ways
     Raises: Different.
     """
     given = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in inputs]
     with state_kept(module):
         with drawing_from(seed, given):
             results = module(*given)
-        _compare_state(stage, eager, module, exact)
+        _compare_state(stage, eager, module, exact=rewritten is None)
         gradients = gradients_of(results, given, seed)
     for position, (before, after) in enumerate(zip(inputs, given, strict=True)):
         must_be_equal(f"{stage}, input {position} after the call", before, after.detach())
     detached = torch.utils._pytree.tree_map(lambda x: x.detach() if isinstance(x, Tensor) else x, results)
-    reference = Reference(graph, interface_of(graph).leaves(tuple(inputs), {}), seed)
-    if exact:
+    reference, other = (Reference(g, interface_of(g).leaves(tuple(inputs), {}), seed) for g in (graph, rewritten or graph))
+    if rewritten is None:
         must_be_equal(stage, eager.results, detached)
     else:
         left, right = torch.utils._pytree.tree_structure(eager.results), torch.utils._pytree.tree_structure(detached)
         if left != right:
             raise Different(stage, "structure", f"must be {left}, got {right}")
-        _native_agree(stage, reference, eager.results, detached)
+        _native_agree(stage, reference, other, eager.results, detached)
     if module.training != bool(interface_of(graph).training):
         raise Different(stage, "mode", f"must be {'training' if interface_of(graph).training else 'eval'}")
     if reference.real:
-        _compare_gradients(stage, graph, inputs, seed, eager.gradients, gradients)
+        _compare_gradients(stage, (graph, rewritten or graph), inputs, seed, eager.gradients, gradients)
 
 
-def _native_agree(stage: str, reference: Reference, expected: Any, found: Any) -> None:
-    """Results in the model's own dtypes; the reference's outputs are the results and the state, the results in their order."""
-    interface = interface_of(reference.graph)
-    places = [entry.index for entry in interface.results if hasattr(entry, "index")]
+def _native_agree(stage: str, reference: Reference, other: Reference, expected: Any, found: Any) -> None:
+    """Results in the model's own dtypes; both graphs' outputs are the results and the state, the results in their order."""
+    places, elsewhere = ([e.index for e in interface_of(r.graph).results if hasattr(e, "index")] for r in (reference, other))
     pairs = [(a, b) for a, b in zip(leaves(expected), leaves(found), strict=True) if isinstance(a, Tensor)]
     if len(places) != len(pairs):
         raise Different(stage, "structure", f"{len(places)} tensors are returned, got {len(pairs)}")
-    for position, ((a, b), place) in enumerate(zip(pairs, places, strict=True)):
+    for position, ((a, b), place, its) in enumerate(zip(pairs, places, elsewhere, strict=True)):
         must_be_alike(stage, position, a, b)
         if not bool(((a == b) | ((a != a) & (b != b))).all()) and reference.real:
             problem = unexplained(a, b, [run[place] for run in reference.noisy()])
+            if problem and other.real:
+                problem = unexplained_by_both(a, b, [run[place] for run in reference.noisy()], [run[its] for run in other.noisy()])
             if problem:
                 raise Different(stage, "value", f"result {position} {problem}")
 
@@ -137,10 +139,17 @@ def _compare_state(stage: str, eager: Eager, module: torch.nn.Module, exact: boo
 
 
 def _compare_gradients(
-    stage: str, graph: Graph, inputs: Sequence[Tensor], seed: int, expected: Sequence[Tensor | None], found: Sequence[Tensor | None]
-) -> None:
-    """Gradients of the floating inputs, up to what noise on every operand does to them."""
-    noisy: list[list[Tensor | None]] = []
+    stage: str, graphs: tuple[Graph, Graph], inputs: Sequence[Tensor], seed: int, expected: Sequence[Tensor | None],
+    found: Sequence[Tensor | None],
+) -> None:  # fmt: skip
+    """Gradients of the floating inputs, up to what noise on every operand of either graph does to them."""
+    noisy: dict[int, list[list[Tensor | None]]] = {}
+
+    def runs(side: int, position: int, like: Tensor) -> list[Tensor]:
+        if side not in noisy:
+            noisy[side] = [_noisy_gradients(graphs[side], inputs, seed, run) for run in range(RUNS)]
+        return [torch.zeros_like(like) if (moved := run[position]) is None else moved for run in noisy[side]]
+
     for position, (a, b) in enumerate(zip(expected, found, strict=True)):
         if a is None and b is None:
             continue
@@ -150,9 +159,9 @@ def _compare_gradients(
         must_be_alike(f"{stage}, gradient", position, a, b)
         if torch.equal(a, b) or not bool(a.isfinite().all()):
             continue
-        noisy = noisy or [_noisy_gradients(graph, inputs, seed, run) for run in range(6)]
-        runs = [torch.zeros_like(a) if run[position] is None else run[position] for run in noisy]
-        problem = unexplained(a, b, [run for run in runs if run is not None])
+        problem = unexplained(a, b, runs(0, position, a))
+        if problem:
+            problem = unexplained_by_both(a, b, runs(0, position, a), runs(1, position, a))
         if problem:
             raise Different(f"{stage}, gradient", "gradient", f"of input {position} {problem}")
 

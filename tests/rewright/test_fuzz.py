@@ -265,6 +265,40 @@ def test_what_cancels_in_the_rewritten_graph_alone_is_rounding() -> None:
         must_agree("wrong", shifted, shifted.values(), wrong.values(), wrong)
 
 
+def test_what_cancels_in_the_rewritten_gradient_alone_is_rounding() -> None:
+    line = "from rewright.fuzzing.rules import rule_named\nLayerNormOfCentred = rule_named('LayerNormOfCentred', '')"
+    statement = Statement("LayerNormOfCentred", "{out} = LayerNormOfCentred.pattern({0}, {1}, {2}, 3.0)", (0, 1, 2))
+    # Rows of one element: the gradient of the scale is the centred row, exactly 0 where it is centred before, else what rounding leaves.
+    program = Program((Given((3, 1)), Given((1,)), Given((1,))), {}, (statement,), 3, imports=(line,), seed=256)
+    assert failure(program, True, Setting.of(0), ("LayerNormOfCentred",)) is None
+
+
+TASK = campaign.Task(0, Subject("operator", "Relu"), 8)
+
+
+@pytest.fixture
+def broken_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    def explore(*arguments: Any) -> Outcome:
+        raise AssertionError("not caught by any check")
+
+    monkeypatch.setattr("rewright.fuzzing.exploring.explore", explore)
+
+
+@pytest.mark.usefixtures("broken_task")
+def test_what_no_check_catches_is_a_finding(tmp_path: Path) -> None:
+    outcome = campaign.attempt(TASK, 1, str(tmp_path), time.time() + 60)
+    assert outcome is not None
+    (finding,) = outcome.findings
+    assert finding.cause.startswith("AssertionError at ") and "operator Relu raises" in finding.problem.text
+
+
+@pytest.mark.usefixtures("broken_task")
+def test_after_a_strike_a_finding_counts_as_far_as_a_fresh_process_finds_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(campaign, "_struck", True)
+    outcome = campaign.attempt(TASK, 1, str(tmp_path), time.time() + 120)
+    assert outcome is not None and not outcome.findings and outcome.examples
+
+
 def test_rules_of_a_file_are_fuzzed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("REWRIGHT_CACHE", str(tmp_path / "cache"))
     (tmp_path / "mine.py").write_text(MINE)
