@@ -7,8 +7,8 @@ from verifier.proof.readable import value_text
 
 
 def explain(proof: Proof, markdown: bool = False) -> str:
-    """Status, scope, both normal forms of every output and the index maps; with `markdown`, as Markdown."""
-    lines = [f"{'**' if markdown else ''}{proof.status}{'**' if markdown else ''} in {proof.seconds:.3f} s: {', '.join(proof.scope)}"]
+    """Status, scope, both normal forms of every output and the index maps; with `markdown`, as Markdown. The same for the same proof."""
+    lines = [f"{'**' if markdown else ''}{proof.status}{'**' if markdown else ''}: {', '.join(proof.scope)}"]
     if proof.reason:
         lines.append(f"reason: {proof.reason}")
     for number, form in enumerate(proof.forms):
