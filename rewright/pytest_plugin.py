@@ -6,7 +6,6 @@ Opt in by `rewright_rules = rules/*.py` in pytest's configuration (paths or patt
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ import pytest
 from rewright.installation import check_siblings
 
 if TYPE_CHECKING:
-    from rewrites.rule import Rule
+    from rewright.verification import Target
 
 NAME = "rewright.pytest_plugin"
 
@@ -53,34 +52,37 @@ class RuleFile(pytest.File):
             check_siblings()
         except ImportError as error:
             raise self.CollectError(str(error)) from error
-        from rewrites.load import RuleFileError, load_rules
+        from rewright.verification import targets_of
+        from rewrites.load import RuleFileError
 
         try:
-            rules = load_rules(str(self.path))
+            targets = targets_of([str(self.path)])
         except RuleFileError as error:
             raise self.CollectError(str(error)) from error
-        for rule in rules:
-            yield RuleItem.from_parent(self, name=rule.__name__, rule=rule)
+        for target in targets:
+            yield RuleItem.from_parent(self, name=target.spec.rpartition("::")[2], target=target)
 
 
 class RuleItem(pytest.Item):
     """One rule; it passes when its verdict does."""
 
-    def __init__(self, *, rule: type[Rule], **options: Any) -> None:
+    def __init__(self, *, target: Target, **options: Any) -> None:
         super().__init__(**options)
-        self.rule = rule
+        self.target = target
         self.add_marker("rewright")
 
     def runtest(self) -> None:
-        from rewright.verification import Request, Target, entry_of, verdict_of, with_suggestion
+        from rewright.verification import Request, entry_of, entry_of_misdefined, verdict_of, with_suggestion
+        from rewrites.load import Misdefined
 
         config = self.config
         request = Request().changed(
             examples=config.getoption("rewright_examples"),
             timeout=config.getoption("rewright_timeout"),
         )
-        entry = entry_of(self.rule, verdict_of(self.rule, request))
-        entry = with_suggestion(entry, Target(self.rule, f"{self.path}::{self.rule.__name__}"), request)
+        rule = self.target.rule
+        entry = entry_of_misdefined(rule) if isinstance(rule, Misdefined) else entry_of(rule, verdict_of(rule, request))
+        entry = with_suggestion(entry, self.target, request)
         if problem := entry.problem(config.getoption("rewright_require_proof")):
             raise RuleDoesNotHold(problem, entry.text)
 
@@ -90,11 +92,12 @@ class RuleItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        try:
-            line = inspect.getsourcelines(self.rule)[1] - 1
-        except (OSError, TypeError):
-            line = 0
-        return self.path, line, f"rule {self.name}"
+        from rewright.verification import place_of
+        from rewrites.load import Misdefined
+
+        rule = self.target.rule
+        line = rule.line if isinstance(rule, Misdefined) else place_of(rule)[1]
+        return self.path, line - 1, f"rule {self.name}"
 
 
 class RuleDoesNotHold(Exception):

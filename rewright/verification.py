@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rewright.reports import Entry
 
 if TYPE_CHECKING:
+    from rewrites.load import Misdefined
     from rewrites.rule import Rule
     from verifier.store import Store
     from verifier.verdict import Verdict
@@ -40,7 +41,7 @@ class Request:
 class Target:
     """One rule, and the words that load it again in another process: `FILE::RULE`."""
 
-    rule: type[Rule]
+    rule: type[Rule] | Misdefined
     spec: str
 
 
@@ -50,16 +51,17 @@ def targets_of(specs: Sequence[str]) -> list[Target]:
     Raises: RuleFileError for a file that cannot be used.
     """
     from rewrites.library import library
-    from rewrites.load import load_rules
+    from rewrites.load import Misdefined, read_rules
 
     if not specs:
         return [Target(rule, f"{inspect.getsourcefile(rule)}::{rule.__name__}") for rule in library()]
     found = []
     for spec in specs:
         file, _, name = spec.partition("::")
-        rules = load_rules(spec)
+        rules = read_rules(spec)
         pair = "," in name and len(rules) == 1
-        found += [Target(rule, spec if pair else f"{file}::{rule.__name__}") for rule in rules]
+        names = [rule.name if isinstance(rule, Misdefined) else rule.__name__ for rule in rules]
+        found += [Target(rule, spec if pair else f"{file}::{own}") for own, rule in zip(names, rules, strict=True)]
     return found
 
 
@@ -92,14 +94,26 @@ def entry_of(rule: type[Rule], verdict: Verdict) -> Entry:
     return Entry(verdict.to_json(), str(verdict), *place_of(rule))
 
 
+def entry_of_misdefined(found: Misdefined) -> Entry:
+    """What stands as a rule and makes none is an error of its own: it keeps no other rule from its verdict."""
+    from verifier.verdict import Status, Verdict
+
+    file = _seen_from_here(found.file)
+    verdict = Verdict(found.name, Status.ERROR, f"{found.sentence} ({file}, line {found.line})")
+    return Entry(verdict.to_json(), str(verdict), file, found.line)
+
+
 def place_of(rule: type[Rule]) -> tuple[str, int]:
     """The file (as seen from here) and line where a rule is written; no file for one that was made, not written."""
     file = getattr(sys.modules.get(rule.__module__), "__file__", None)
     if file is None or not Path(file).is_file():
         return "", 1
-    here = Path.cwd()
-    line = _lines_of(file).get(rule.__name__, 1)
-    return (str(Path(file).relative_to(here)) if Path(file).is_relative_to(here) else str(file)), line
+    return _seen_from_here(file), _lines_of(file).get(rule.__name__, 1)
+
+
+def _seen_from_here(file: str) -> str:
+    here, path = Path.cwd(), Path(file)
+    return str(path.relative_to(here)) if path.is_relative_to(here) else file
 
 
 @cache
@@ -122,18 +136,27 @@ def verify_all(targets: Sequence[Target], request: Request, jobs: int = 1, execu
     cluster's, takes the place of the jobs: it reads the rule files under the same paths, and its verdicts are stored here.
     Raises: StoreError when the store cannot be used.
     """
+    from rewrites.load import Misdefined
     from verifier.isolation import verify_file_rules
     from verifier.store import Store
 
     store = Store() if request.stored else None
     options = {"examples": request.examples, "seed": request.seed}
-    kept = {
-        position: found for position, target in enumerate(targets) if store is not None and (found := _settled(store, target.rule, options))
-    }
-    specs = [target.spec for position, target in enumerate(targets) if position not in kept]
+    kept: dict[int, Verdict] = {}
+    specs = []
+    for position, target in enumerate(targets):
+        if isinstance(target.rule, Misdefined):
+            continue
+        if store is not None and (found := _settled(store, target.rule, options)):
+            kept[position] = found
+        else:
+            specs.append(target.spec)
     path = str(store.path) if store is not None and executor is None else None
     fresh = verify_file_rules(specs, options | {"timeout": request.timeout, "store": path}, jobs, executor)
     for position, target in enumerate(targets):
+        if isinstance(target.rule, Misdefined):
+            yield entry_of_misdefined(target.rule)
+            continue
         verdict = kept[position] if position in kept else next(fresh)
         if executor is not None and store is not None and position not in kept and verdict.status.value != "ERROR":
             store.keep(target.rule, verdict, options)

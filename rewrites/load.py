@@ -8,18 +8,29 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from rewrites.onnx_rules import is_onnx_rule, onnx_rules_of
-from rewrites.rule import Rule
+from rewrites.rule import Rule, misdefined_told_to
 from rewrites.signature import RuleDefinitionError
 from rewrites.taso import TasoError, load_taso
 
 
 class RuleFileError(ValueError):
     """A file from which rules cannot be had; the message is one sentence with file, line and what to mend."""
+
+
+@dataclass(frozen=True)
+class Misdefined:
+    """What stands in a rule file as a rule and makes none: where, and why in one sentence."""
+
+    name: str
+    file: str
+    line: int
+    sentence: str
 
 
 def load_rules(spec: str) -> list[type[Rule]]:
@@ -31,6 +42,19 @@ def load_rules(spec: str) -> list[type[Rule]]:
     `FILE::PATTERN,REPLACEMENT` takes two functions, the first annotated as a rule's pattern is.
     Raises: RuleFileError with one sentence.
     """
+    rules = []
+    for found in read_rules(spec):
+        if isinstance(found, Misdefined):
+            raise RuleFileError(f"{found.file}:{found.line}: {found.name}: {found.sentence}")
+        rules.append(found)
+    return rules
+
+
+def read_rules(spec: str) -> list[type[Rule] | Misdefined]:
+    """As `load_rules`, with what is misdefined among the rules instead of raised.
+
+    Raises: RuleFileError with one sentence, where the file as a whole cannot be used.
+    """
     file, separator, name = spec.partition("::")
     path = Path(file)
     if not path.is_file():
@@ -41,20 +65,20 @@ def load_rules(spec: str) -> list[type[Rule]]:
         except TasoError as error:
             raise RuleFileError(str(error)) from error
         numbered = {rule.__name__.removeprefix("Taso"): rule for rule in rules}
-        return rules if not separator else [_named(file, part.strip().removeprefix("Taso"), numbered) for part in name.split(",")]
+        return [*rules] if not separator else [_named(file, part.strip().removeprefix("Taso"), numbered) for part in name.split(",")]
     if path.suffix != ".py":
         raise RuleFileError(f"{file}: rules are read from .py and .json files")
-    module, registered = _run(path)
+    source = _run(path)
     names = [part.strip() for part in name.split(",")]
-    if len(names) > 1 and not all(_is_rule(found) or is_onnx_rule(found) for found in map(vars(module).get, names)):
-        return [_from_functions(file, name, module)]
-    rules = _rules_of(file, module, registered)
+    if len(names) > 1 and not all(_is_rule(found) or is_onnx_rule(found) for found in map(vars(source.module).get, names)):
+        return [_from_functions(file, name, source.module)]
+    found = _rules_of(file, source)
     if not separator:
-        if not rules:
+        if not found:
             raise RuleFileError(f"{file}: holds no class derived from rewrites.Rule and no pair of functions")
-        return rules
-    imported = {key: value for key, value in vars(module).items() if _is_rule(value)}
-    known = imported | {rule.__name__: rule for rule in rules}
+        return found
+    imported = {key: value for key, value in vars(source.module).items() if _is_rule(value)}
+    known = imported | {one.name if isinstance(one, Misdefined) else one.__name__: one for one in found}
     return [_named(file, part, known) for part in names]
 
 
@@ -62,15 +86,31 @@ def _is_rule(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, Rule) and value is not Rule
 
 
-def _named(file: str, name: str, rules: dict[str, type[Rule]]) -> type[Rule]:
+Found = TypeVar("Found")
+
+
+def _named(file: str, name: str, rules: dict[str, Found]) -> Found:
     if name not in rules:
         known = ", ".join(list(rules)[:8]) + (", …" if len(rules) > 8 else "")
         raise RuleFileError(f"{file}: has no rule {name}" + (f"; it has {known}" if rules else ""))
     return rules[name]
 
 
-def _run(path: Path) -> tuple[ModuleType, list[tuple[Any, ...]]]:
-    """The file as a module, and what it gave to `register_replacement`.
+def _said(name: str, error: RuleDefinitionError) -> str:
+    return str(error).removeprefix(f"{name}: ")
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A file that has run: its module, what it gave to `register_replacement`, and its classes that make no rule."""
+
+    module: ModuleType
+    registered: list[tuple[Any, ...]]
+    misdefined: dict[type[Rule], Misdefined]
+
+
+def _run(path: Path) -> _Source:
+    """The file, run.
 
     Raises: RuleFileError naming the line at which it does not parse or raises.
     """
@@ -79,33 +119,41 @@ def _run(path: Path) -> tuple[ModuleType, list[tuple[Any, ...]]]:
     specification = importlib.util.spec_from_file_location(name, resolved)
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
+    misdefined: dict[type[Rule], Misdefined] = {}
+
+    def note(rule: type[Rule], error: RuleDefinitionError) -> None:
+        if rule.__module__ != name:
+            raise error
+        misdefined[rule] = Misdefined(rule.__name__, str(path), _line(traceback.extract_stack(), path), _said(rule.__name__, error))
+
     sys.modules[name] = module
     folder = str(resolved.parent)
     added = folder not in sys.path
     if added:
         sys.path.append(folder)
     try:
-        source = resolved.read_text()
-        with _recording(source) as registered:
-            exec(compile(source, str(path), "exec"), module.__dict__)
+        text = resolved.read_text()
+        with _recording(text) as registered, misdefined_told_to(note):
+            exec(compile(text, str(path), "exec"), module.__dict__)
     except SyntaxError as error:
         where = error.filename or str(path)
         raise RuleFileError(f"{where}:{error.lineno}: does not parse: {error.msg}") from error
     except RuleDefinitionError as error:
-        raise RuleFileError(f"{path}:{_line(error, path)}: {error}") from error
+        raise RuleFileError(f"{path}:{_line(traceback.extract_tb(error.__traceback__), path)}: {error}") from error
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         said = " ".join(str(error).split())
-        raise RuleFileError(f"{path}:{_line(error, path)}: raised {type(error).__name__}{': ' + said if said else ''}") from error
+        line = _line(traceback.extract_tb(error.__traceback__), path)
+        raise RuleFileError(f"{path}:{line}: raised {type(error).__name__}{': ' + said if said else ''}") from error
     finally:
         if added:
             sys.path.remove(folder)
-    return module, registered
+    return _Source(module, registered, misdefined)
 
 
-def _line(error: BaseException, path: Path) -> int:
-    """The innermost line of the file at which the error was raised."""
-    lines = [frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+def _line(frames: traceback.StackSummary, path: Path) -> int:
+    """The innermost line of the file among the frames."""
+    lines = [frame.lineno or 0 for frame in frames if frame.filename == str(path)]
     return lines[-1] if lines else 1
 
 
@@ -130,24 +178,24 @@ def _recording(source: str) -> Iterator[list[tuple[Any, ...]]]:
         pattern_matcher.register_replacement = before
 
 
-def _rules_of(file: str, module: ModuleType, registered: list[tuple[Any, ...]]) -> list[type[Rule]]:
-    rules: list[type[Rule]] = []
+def _rules_of(file: str, source: _Source) -> list[type[Rule] | Misdefined]:
+    found: list[type[Rule] | Misdefined] = []
     pairs: list[tuple[str | None, tuple[Any, ...]]] = []
-    for name, value in vars(module).items():
-        if _is_rule(value) and value.__module__ == module.__name__:
-            rules.append(value)
+    for name, value in vars(source.module).items():
+        if _is_rule(value) and value.__module__ == source.module.__name__:
+            found.append(source.misdefined.get(value, value))
         elif _is_pair(value):
             pairs.append((name, value))
         elif isinstance(value, list) and value and all(map(_is_pair, value)):
             pairs += [(None, pair) for pair in value]
-    rules += [rule for _, rule in onnx_rules_of(vars(module))]
-    pairs += [(None, pair) for pair in registered]
+    found += [rule for _, rule in onnx_rules_of(vars(source.module))]
+    pairs += [(None, pair) for pair in source.registered]
     unnamed = [pair[0].__name__ for name, pair in pairs if name is None and hasattr(pair[0], "__name__")]
     for position, (given, pair) in enumerate(pairs):
         own = getattr(pair[0], "__name__", "<lambda>")
         numbered = f"Pair{position + 1}" if own == "<lambda>" or unnamed.count(own) > 1 else None
-        rules.append(_from_pair(file, given or numbered, *pair))
-    return list(dict.fromkeys(rules))
+        found.append(_from_pair(file, given or numbered, *pair))
+    return list(dict.fromkeys(found))
 
 
 def _is_pair(value: Any) -> bool:
@@ -156,13 +204,16 @@ def _is_pair(value: Any) -> bool:
     return callable(value[0]) and callable(value[1]) and isinstance(value[2], (tuple, list))
 
 
-def _from_pair(file: str, name: str | None, pattern: Callable[..., Any], replacement: Callable[..., Any], examples: Any) -> type[Rule]:
+def _from_pair(
+    file: str, name: str | None, pattern: Callable[..., Any], replacement: Callable[..., Any], examples: Any
+) -> type[Rule] | Misdefined:
     from rewrites.pairs import rule_from_pair
 
     try:
         return rule_from_pair(pattern, replacement, examples, name)
     except RuleDefinitionError as error:
-        raise RuleFileError(f"{file}: {error}") from error
+        own = name or str(getattr(pattern, "__name__", "Pair"))
+        return Misdefined(own, file, getattr(getattr(pattern, "__code__", None), "co_firstlineno", 1), _said(own, error))
 
 
 def _from_functions(file: str, names: str, module: ModuleType) -> type[Rule]:
@@ -188,4 +239,4 @@ def _from_functions(file: str, names: str, module: ModuleType) -> type[Rule]:
         raise RuleFileError(f"{file}: {error}") from error
 
 
-__all__ = ["RuleFileError", "load_rules"]
+__all__ = ["Misdefined", "RuleFileError", "load_rules", "read_rules"]

@@ -114,17 +114,39 @@ def test_a_stored_verdict_answers_the_second_time(monkeypatch: pytest.MonkeyPatc
         ("", "holds no class derived from rewrites.Rule"),
         ("def f(:\n", "bad.py:1: does not parse: invalid syntax"),
         ("\n1 / 0\n", "bad.py:2: raised ZeroDivisionError: division by zero"),
-        (
-            HEAD
-            + "class Law(Rule):\n    source = 'here'\n    def pattern(x: Float[Tensor, 'n']): return x\n    def replacement(x): return x\n",
-            "needs a docstring",
-        ),
-        (HEAD + "class Law(Rule):\n    'x is x.'" + SIDES, "needs a `source`"),
     ],
 )
 def test_a_rule_file_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, expected: str) -> None:
     (tmp_path / "bad.py").write_text(file)
     assert expected in refused(capsys, "verify", "bad.py")
+
+
+@pytest.mark.parametrize(
+    ("law", "expected"),
+    [
+        ("class Law(Rule):\n    source = 'here'" + SIDES, "a rule needs a docstring that states its law in one sentence"),
+        ("class Law(Rule):\n    'x is x.'" + SIDES, "a rule needs a `source`"),
+        (
+            "class Law(Rule):\n    'x is x.'\n    source = 'here'" + SIDES.replace("replacement(x)", "replacement(y)"),
+            "pattern and replacement must have the same parameters, got (x) and (y)",
+        ),
+        ("Law = (lambda x: x, lambda x, y: x, [torch.ones(2)])\n", "example inputs must be one for each argument"),
+    ],
+)
+def test_what_makes_no_rule_is_an_error_of_its_own(tmp_path: Path, law: str, expected: str) -> None:
+    text = RULES + "\n\n" + law
+    (tmp_path / "bad.py").write_text(text)
+    assert run(["verify", "bad.py", "--examples", "20", "--json", "out.json"]) == 1
+    verdicts = {rule["name"]: rule for rule in json.loads((tmp_path / "out.json").read_text())["rules"]}
+    assert {name: verdict["status"] for name, verdict in verdicts.items()} == {
+        "DoubleNegation": "PROVED",
+        "SubtractionCommutes": "REFUTED",
+        "Law": "ERROR",
+    }
+    reason, line = verdicts["Law"]["reason"], 1 + text.splitlines().index(law.splitlines()[0])
+    assert reason.startswith(expected) and reason.endswith(f"(bad.py, line {line})")
+    assert run(["verify", "bad.py::Law"]) == 2
+    assert run(["verify", "bad.py::DoubleNegation", "--examples", "20"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,15 @@ def test_a_file_that_cannot_be_used_is_one_sentence(project: Path) -> None:
     assert "rules.py:1: does not parse: invalid syntax" in answer.stdout
 
 
+def test_what_makes_no_rule_is_a_failure_of_its_own(project: Path) -> None:
+    (project / "rules.py").write_text(RULES.replace('    source = "wishful thinking"\n', ""))
+    options = ["-p", "rewright.pytest_plugin", "--rewright-examples", "20"]
+    answer = run_pytest(project, *options, ini="rewright_rules = rules.py\n")
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    assert "1 failed, 1 passed" in answer.stdout
+    assert "ERROR: a rule needs a `source`" in answer.stdout
+
+
 def test_nothing_is_collected_without_being_asked(project: Path) -> None:
     answer = run_pytest(project, "-p", "rewright.pytest_plugin")
     assert answer.returncode == 5

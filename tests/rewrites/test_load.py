@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from rewrites.load import RuleFileError, load_rules
+from rewrites.load import Misdefined, RuleFileError, load_rules, read_rules
 
 RULES = '''
 import torch
@@ -136,6 +136,24 @@ def test_a_rule_that_is_refused_is_named_with_its_line(write):
     assert refused(file).startswith(f"{file}:20: First: a rule needs a `source`")
 
 
+def test_what_makes_no_rule_stands_among_the_rules(write):
+    file = write(RULES.replace('    source = "commutativity"\n', ""))
+    misdefined, first = read_rules(file)
+    assert isinstance(misdefined, Misdefined) and first.__name__ == "First"
+    assert (misdefined.name, misdefined.file, misdefined.line) == ("Second", file, 8)
+    assert misdefined.sentence.startswith("a rule needs a `source`")
+    assert names(load_rules(f"{file}::First")) == ["First"]
+    assert refused(f"{file}::Second,First").startswith(f"{file}:8: Second: a rule needs a `source`")
+
+
+def test_what_makes_no_rule_in_another_file_is_that_files_fault(write):
+    write(RULES.replace('    source = "commutativity"\n', ""), "misdefining.py")
+    try:
+        assert "Second: a rule needs a `source`" in refused(write("from misdefining import First\n" + RULES))
+    finally:
+        sys.modules.pop("misdefining", None)
+
+
 def test_a_file_without_rules(write):
     file = write("x = 1\n")
     assert refused(file) == f"{file}: holds no class derived from rewrites.Rule and no pair of functions"
@@ -182,7 +200,7 @@ def test_pairs_given_to_register_replacement_are_rules(write):
 
 def test_a_pair_that_cannot_be_a_rule_is_refused(write):
     file = write(PAIRS.replace("[torch.randn(3, 4)]", "[torch.randn(3, 4), 1]"))
-    assert refused(file) == f"{file}: idempotence: example inputs must be one for each argument of the pattern (x), got 2"
+    assert refused(file) == f"{file}:4: idempotence: example inputs must be one for each argument of the pattern (x), got 2"
 
 
 FUNCTIONS = """
