@@ -100,16 +100,28 @@ def exported(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
         if not path.exists():
             module, inputs = factory()
             arguments, named = call_arguments(inputs)
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    program = torch.onnx.export(module, arguments, kwargs=named, dynamo=True, verbose=False)
-                    assert program is not None
-                    program.save(str(path))
-            except Exception as error:  # what torch cannot export is said in the table
-                yield name, f"torch.onnx.export: {type(error).__name__}: {' '.join(str(error).split())[:80]}"
+            failure = export(module, arguments, named, path)
+            if failure:
+                yield name, failure
                 continue
         yield name, open_model(path)
+
+
+def export(module: torch.nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], path: Path) -> str:
+    """Write torch's export of a module, by its newer exporter or, where that cannot, its older one; why neither can, else nothing."""
+    failures = []
+    for dynamo in (True, False):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                program = torch.onnx.export(module, arguments, None if dynamo else str(path), kwargs=named, dynamo=dynamo, verbose=False)
+                if program is not None:
+                    program.save(str(path))
+            return ""
+        except Exception as error:  # what torch cannot export is said in the table
+            path.unlink(missing_ok=True)
+            failures.append(f"{type(error).__name__}: {' '.join(str(error).split())[:80]}")
+    return f"torch.onnx.export: {failures[0]}; the older exporter: {failures[1]}"
 
 
 def minilm() -> tuple[torch.nn.Module, Any]:
