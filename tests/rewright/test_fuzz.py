@@ -285,7 +285,8 @@ def broken_task(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("broken_task")
-def test_what_no_check_catches_is_a_finding(tmp_path: Path) -> None:
+def test_what_no_check_catches_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(campaign, "_struck", False)
     outcome = campaign.attempt(TASK, 1, str(tmp_path), time.time() + 60)
     assert outcome is not None
     (finding,) = outcome.findings
