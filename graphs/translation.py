@@ -16,7 +16,8 @@ from graphs.interface import Interface, Position
 from graphs.sizes import UnknownSize, from_sympy, number, shape_of, size_of
 from graphs.trace import Proxy, TraceError, as_value
 from operators.casts import Detach
-from operators.expressions import Expression, Symbol, equal
+from operators.expressions import Expression, Symbol
+from operators.formulas import equal
 from operators.opaque import Opaque, Slot, target_name, word_for
 from operators.operator import ShapeError, TensorType, Unsupported, collecting_obligations, operator_for
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from operators.axes import axes_of, replaced, sizes
-from operators.expressions import Dim, at_least_zero, plain
+from operators.expressions import Dim, plain
+from operators.formulas import at_least_zero
 from operators.meaning import constant, unravel, when, within
 from operators.operator import Operator, TensorType, Unsupported, canonical_axis, is_known_equal, operator, require
 from operators.pointwise import concrete

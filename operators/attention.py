@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from operators.expressions import Dim, at_least_zero, equal, product
+from operators.expressions import Dim, product
+from operators.formulas import at_least_zero, equal
 from operators.meaning import apply, as_value, compare, constant, divide, total, unravel, when
 from operators.operator import Operator, TensorType, Unsupported, broadcast, broadcast_index, operator, require
 from operators.pointwise import floating, reduce_to, same_dtype

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from operators.axes import replaced
-from operators.expressions import Dim, at_least_zero, divide_exactly, equal, floor_divide, product
+from operators.expressions import Dim, divide_exactly, floor_divide, product
+from operators.formulas import at_least_zero, equal
 from operators.meaning import largest, total, unravel
 from operators.operator import Operator, TensorType, Unsupported, operator, require
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from operators.axes import sizes
-from operators.expressions import Dim, Expression, at_least_zero, equal, floor_divide, plain
+from operators.expressions import Dim, Expression, floor_divide, plain
+from operators.formulas import at_least_zero, equal
 from operators.meaning import as_value, constant, convert, when
 from operators.operator import Operator, TensorType, Unsupported, alias, operator, require, torch_dtype
 from operators.pointwise import concrete, default_dtype, dtype_of, refuse

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from operators.axes import sizes
-from operators.expressions import Dim, at_least_zero, equal, floor_divide, plain, product
+from operators.expressions import Dim, floor_divide, plain, product
+from operators.formulas import at_least_zero, equal
 from operators.meaning import constant, total, unravel, when, within
 from operators.operator import (
     Applied,

@@ -2,16 +2,18 @@
 
 Dims, indices and integer attributes are either plain `int`s or `Expression`s. Arithmetic collapses to `int` whenever the
 result is a number, so code written for numbers runs on symbols unchanged. Equality of expressions is equality of
-polynomials (structural, usable in sets and dicts); a statement about sizes is a `Formula`, built by `equal`, `<=`, `<`, ….
+polynomials (structural, usable in sets and dicts); a statement about sizes is a `Formula`, built by `equal`, `<=`, ….
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
 from typing import Any, TypeAlias
+
+from operators.formulas import UndecidedError, at_least_zero, equal, negate
 
 
 class Atom:
@@ -83,10 +85,6 @@ class Extreme(Atom):
 Monomial: TypeAlias = tuple[Atom, ...]
 
 
-class UndecidedError(TypeError):
-    """A statement about symbolic sizes was used as if it were known; state it as a condition instead."""
-
-
 class Expression:
     """A polynomial with integer coefficients over atoms; immutable, hashable, never a plain number."""
 
@@ -128,6 +126,21 @@ class Expression:
         if len(self.terms) == 1 and () in self.terms:
             return self.terms[()]
         return self
+
+    def plain(self) -> Expression:
+        """The expression without the mark of a `Variable`."""
+        return self
+
+    def lowest(self) -> Expression:
+        """Divided by the greatest number that divides every coefficient: zero where this is zero."""
+        common = gcd(*self.terms.values())
+        return self if common <= 1 else Expression({monomial: value // common for monomial, value in self.terms.items()})
+
+    def sides(self) -> tuple[Expression, Expression]:
+        """Two expressions without minus signs whose difference this is."""
+        positive = {monomial: value for monomial, value in self.terms.items() if value > 0}
+        negative = {monomial: -value for monomial, value in self.terms.items() if value < 0}
+        return Expression(positive), Expression(negative)
 
     def _combine(self, other: Any, sign: int) -> Any:
         if not isinstance(other, (int, Expression)):
@@ -248,6 +261,9 @@ class Variable(Expression):
 
     __slots__ = ()
 
+    def plain(self) -> Expression:
+        return Expression(self.terms)
+
     def __eq__(self, other: object) -> Any:
         if isinstance(other, (int, Expression)):
             return equal(self, other)
@@ -281,7 +297,7 @@ def symbol(name: str) -> Expression:
 def plain(value: Any) -> Any:
     """The value with `Variable`s turned into ordinary expressions, inside tuples and lists as well."""
     if isinstance(value, Variable):
-        return Expression(value.terms)
+        return value.plain()
     if isinstance(value, (tuple, list)):
         return type(value)(plain(item) for item in value)
     return value
@@ -398,188 +414,3 @@ def substitute(value: Dim, values: Mapping[Atom, Dim]) -> Dim:
             term = term * atom.substitute(values)
         result = result + term
     return result
-
-
-class Formula:
-    """A statement about sizes; `&`, `|`, `~` combine statements."""
-
-    def __and__(self, other: Any) -> Any:
-        return all_of(self, other)
-
-    __rand__ = __and__
-
-    def __or__(self, other: Any) -> Any:
-        return any_of(self, other)
-
-    __ror__ = __or__
-
-    def __invert__(self) -> Any:
-        return negate(self)
-
-    def __bool__(self) -> bool:
-        decide = _decisions[-1] if _decisions else None
-        if decide is None:
-            raise UndecidedError(f"whether {self} holds is not known for symbolic sizes")
-        return decide(self)
-
-
-@dataclass(frozen=True)
-class Comparison(Formula):
-    """`expression relation 0`, with relation one of `==`, `>=`."""
-
-    expression: Expression
-    relation: str
-
-    def __str__(self) -> str:
-        positive = {m: c for m, c in self.expression.terms.items() if c > 0}
-        negative = {m: -c for m, c in self.expression.terms.items() if c < 0}
-        return f"{Expression(positive)} {'=' if self.relation == '==' else '≥'} {Expression(negative)}"
-
-
-@dataclass(frozen=True)
-class Negation(Formula):
-    """Not `formula`."""
-
-    formula: Formula
-
-    def __str__(self) -> str:
-        return f"not ({self.formula})"
-
-
-@dataclass(frozen=True)
-class Junction(Formula):
-    """All (`and`) or any (`or`) of several statements."""
-
-    connective: str
-    formulas: tuple[Formula, ...]
-
-    def __str__(self) -> str:
-        return "(" + f" {self.connective} ".join(map(str, self.formulas)) + ")"
-
-
-Truth: TypeAlias = bool | Formula
-
-
-def at_least_zero(value: Dim) -> Truth:
-    """value ≥ 0."""
-    return value >= 0 if isinstance(value, int) else Comparison(plain(value), ">=")
-
-
-def equal(left: Dim, right: Dim) -> Truth:
-    """left = right, as a statement."""
-    difference = left - right
-    if isinstance(difference, int):
-        return difference == 0
-    common = 0
-    for coefficient in difference.terms.values():
-        common = gcd(common, coefficient)
-    if difference.terms.get((), 0) % common == 0 and common > 1:
-        difference = Expression({m: c // common for m, c in difference.terms.items()})
-    return Comparison(plain(difference), "==")
-
-
-def negate(formula: Truth) -> Truth:
-    """The opposite statement."""
-    if isinstance(formula, bool):
-        return not formula
-    if isinstance(formula, Negation):
-        return formula.formula
-    if isinstance(formula, Comparison) and formula.relation == ">=":
-        return at_least_zero(-formula.expression - 1)
-    if isinstance(formula, Junction):
-        opposite = any_of if formula.connective == "and" else all_of
-        return opposite(*map(negate, formula.formulas))
-    return Negation(formula)
-
-
-def all_of(*formulas: Truth) -> Truth:
-    """Every one of the statements."""
-    return _join("and", formulas)
-
-
-def any_of(*formulas: Truth) -> Truth:
-    """At least one of the statements."""
-    return _join("or", formulas)
-
-
-def _join(connective: str, formulas: tuple[Truth, ...]) -> Truth:
-    absorbing = connective == "or"
-    kept: dict[Formula, None] = {}
-    for formula in formulas:
-        if isinstance(formula, Formula):
-            parts = formula.formulas if isinstance(formula, Junction) and formula.connective == connective else (formula,)
-            kept.update(dict.fromkeys(parts))
-        elif bool(formula) == absorbing:
-            return absorbing
-    if not kept:
-        return not absorbing
-    return next(iter(kept)) if len(kept) == 1 else Junction(connective, tuple(kept))
-
-
-def substitute_formula(formula: Truth, values: Mapping[Atom, Dim]) -> Truth:
-    """The statement with atoms replaced; a plain bool once it is decided."""
-    if isinstance(formula, Comparison):
-        value = substitute(formula.expression, values)
-        return equal(value, 0) if formula.relation == "==" else at_least_zero(value)
-    if isinstance(formula, Negation):
-        return negate(substitute_formula(formula.formula, values))
-    if isinstance(formula, Junction):
-        return _join(formula.connective, tuple(substitute_formula(part, values) for part in formula.formulas))
-    return formula
-
-
-def formula_symbols(formula: Truth) -> set[Symbol]:
-    """Every symbol in the statement."""
-    if isinstance(formula, Comparison):
-        return formula.expression.symbols
-    if isinstance(formula, Negation):
-        return formula_symbols(formula.formula)
-    if isinstance(formula, Junction):
-        return set().union(*map(formula_symbols, formula.formulas))
-    return set()
-
-
-_decisions: list[Callable[[Formula], bool]] = []
-
-
-def statement_of(predicate: Callable[[], Any], most_paths: int = 256) -> Truth:
-    """The formula a Python predicate over symbolic values computes, `and`, `or`, `not`, `in` and `if` included.
-
-    Each time Python asks whether a formula is true, both answers are followed; the statement is the disjunction over
-    the paths of (the answers on the path and the result).
-    Raises: UndecidedError when there are more than `most_paths` paths.
-    """
-    pending: list[list[bool]] = [[]]
-    alternatives: list[Truth] = []
-    explored = 0
-    while pending:
-        plan = pending.pop()
-        explored += 1
-        if explored > most_paths:
-            raise UndecidedError(f"the condition takes more than {most_paths} paths")
-        taken: list[tuple[Formula, bool]] = []
-
-        def decide(formula: Formula, plan: list[bool] = plan, taken: list[tuple[Formula, bool]] = taken) -> bool:
-            for known, answer in taken:
-                if known == formula:
-                    return answer
-            answer = plan[len(taken)] if len(taken) < len(plan) else True
-            taken.append((formula, answer))
-            return answer
-
-        _decisions.append(decide)
-        try:
-            result = predicate()
-        finally:
-            _decisions.pop()
-        if isinstance(result, Expression):
-            result = negate(equal(result, 0))
-        elif not isinstance(result, Formula):
-            result = bool(result)
-        for known, answer in taken:
-            if result == known:  # `a and b` returns the very statement that was found false
-                result = answer
-        for position in range(len(plan), len(taken)):
-            pending.append([answer for _, answer in taken[:position]] + [False])
-        alternatives.append(all_of(*(f if answer else negate(f) for f, answer in taken), result))
-    return any_of(*alternatives)

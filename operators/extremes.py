@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from operators.axes import axes_of, over, sizes, without
-from operators.expressions import Dim, at_least_zero, product
+from operators.expressions import Dim, product
+from operators.formulas import at_least_zero
 from operators.meaning import largest, position_of_largest, position_of_smallest, smallest
 from operators.operator import Applied, Operator, TensorType, Unsupported, alias, canonical_axis, operator, require
 from operators.reductions import Amax, Amin

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from operators.axes import replaced
-from operators.expressions import Dim, all_of, at_least_zero, product
+from operators.expressions import Dim, product
+from operators.formulas import all_of, at_least_zero
 from operators.meaning import as_index, as_value, compare, constant, convert, total, when
 from operators.operator import (
     Operator,

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from operators.axes import sizes
-from operators.expressions import Dim, equal, product
+from operators.expressions import Dim, product
+from operators.formulas import equal
 from operators.meaning import constant, when
 from operators.operator import Operator, ShapeError, TensorType, Unsupported, alias, operator, require
 from operators.pointwise import floating

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from operators.arithmetic import Subtract
 from operators.axes import inserted, removed, replaced, sizes
-from operators.expressions import Dim, at_least_zero, equal, floor_divide, plain
+from operators.expressions import Dim, floor_divide, plain
+from operators.formulas import at_least_zero, equal
 from operators.layout import Layout, Slice
 from operators.meaning import when
 from operators.operator import (

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from operators.axes import axes_of, replaced, sizes
-from operators.expressions import Dim, Expression, Truth, all_of, at_least_zero, divide_exactly, equal, floor_divide, plain, product
+from operators.expressions import Dim, Expression, divide_exactly, floor_divide, plain, product
+from operators.formulas import Truth, all_of, at_least_zero, equal
 from operators.meaning import ravel, unravel, within
 from operators.operator import (
     Operator,

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from operators.arithmetic import Multiply
 from operators.axes import sizes
-from operators.expressions import Dim, equal, product
+from operators.expressions import Dim, product
+from operators.formulas import equal
 from operators.layout import Reshape
 from operators.meaning import total
 from operators.operator import (

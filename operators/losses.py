@@ -7,7 +7,8 @@ from typing import Any
 
 from operators.axes import removed
 from operators.convolution import nested_total
-from operators.expressions import Dim, equal, product
+from operators.expressions import Dim, product
+from operators.formulas import equal
 from operators.meaning import apply, as_index, as_value, compare, constant, convert, divide, total, when
 from operators.operator import Operator, TensorType, Unsupported, broadcast, broadcast_index, operator, require
 from operators.pointwise import floating, reduce_to, refuse, same_dtype

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from operators.expressions import Dim, Truth, all_of, at_least_zero
+from operators.expressions import Dim
+from operators.formulas import Truth, all_of, at_least_zero
 
 Value = Any  # a Python number or a prover's term; opaque to operators
 

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 from operators.axes import sizes
 from operators.convolution import nested_total
-from operators.expressions import Dim, at_least_zero, equal, floor_divide, plain, product
+from operators.expressions import Dim, floor_divide, plain, product
+from operators.formulas import at_least_zero, equal
 from operators.meaning import apply, as_value, constant, divide, unravel
 from operators.operator import Effect, Operator, TensorType, Unsupported, alias, operator, require
 from operators.pointwise import concrete, dtype_of, floating

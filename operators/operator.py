@@ -10,7 +10,8 @@ from enum import Flag, auto
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from operators.binding import Alias, Applied, Unsupported, alias, enter, guarded, mutates, operator_for, torch_aliases, torch_name
-from operators.expressions import Dim, Expression, Truth, all_of, any_of, equal, plain
+from operators.expressions import Dim, Expression, plain
+from operators.formulas import Truth, all_of, any_of, equal
 
 
 class ShapeError(ValueError):

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from operators.axes import replaced
-from operators.expressions import Dim, all_of, at_least_zero, plain
+from operators.expressions import Dim, plain
+from operators.formulas import all_of, at_least_zero
 from operators.meaning import when, within
 from operators.operator import Operator, TensorType, alias, is_known_equal, operator, require
 from operators.pointwise import concrete, highest_kind, to_kind

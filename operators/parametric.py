@@ -7,7 +7,8 @@ from typing import Any
 
 from operators.activations import Activation
 from operators.arithmetic import Divide
-from operators.expressions import Dim, equal
+from operators.expressions import Dim
+from operators.formulas import equal
 from operators.meaning import apply, compare, constant, divide, when
 from operators.operator import (
     Applied,

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from operators.convolution import nested_total, per_axis
-from operators.expressions import Dim, all_of, at_least_zero, floor_divide, larger, plain, product, smaller
+from operators.expressions import Dim, floor_divide, larger, plain, product, smaller
+from operators.formulas import all_of, at_least_zero
 from operators.meaning import as_value, constant, divide, largest, when, within
 from operators.operator import Operator, TensorType, Unsupported, alias, is_known_equal, operator, require
 from operators.pointwise import floating

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from operators.axes import axes_of, over, replaced, without
 from operators.casts import Cast, cast
-from operators.expressions import Dim, at_least_zero, product
+from operators.expressions import Dim, product
+from operators.formulas import at_least_zero
 from operators.meaning import (
     apply,
     as_value,

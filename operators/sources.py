@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from operators.expressions import Dim, at_least_zero
+from operators.expressions import Dim
+from operators.formulas import at_least_zero
 from operators.meaning import constant, convert
 from operators.operator import Operator, TensorType, operator, require, torch_dtype
 from operators.pointwise import concrete

@@ -7,7 +7,8 @@ from typing import Any
 
 from operators.axes import sizes
 from operators.convolution import per_axis
-from operators.expressions import Dim, all_of, at_least_zero, divide_exactly, floor_divide, product
+from operators.expressions import Dim, divide_exactly, floor_divide, product
+from operators.formulas import all_of, at_least_zero
 from operators.layout import Permute, Reshape
 from operators.meaning import constant, unravel, when, within
 from operators.operator import Applied, Operator, TensorType, Unsupported, alias, operator, require

@@ -9,22 +9,10 @@ from typing import Any
 
 from graphs.graph import Graph
 from graphs.trace import Proxy, TraceError, trace
-from operators.expressions import (
-    Atom,
-    Dim,
-    Expression,
-    Formula,
-    Symbol,
-    Truth,
-    Variable,
-    any_of,
-    at_least_zero,
-    equal,
-    statement_of,
-    substitute,
-    symbol,
-)
+from operators.expressions import Atom, Dim, Expression, Symbol, Variable, substitute, symbol
+from operators.formulas import Formula, Truth, any_of, at_least_zero, equal
 from operators.operator import ShapeError, TensorType, collecting_narrowings, collecting_obligations, collecting_units, taken_as_one
+from operators.predicates import statement_of
 from rewrites.rule import Requires, Rule, remembered
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, Star, TensorVariable
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphs.graph import Value
-from operators.expressions import Comparison, Dim, Expression, Truth, Variable
+from operators.expressions import Dim, Expression, Variable
+from operators.formulas import Comparison, Truth
 from rewrites.cases import size_condition, speaks_of_sizes
 from rewrites.host import Host
 from rewrites.rule import Requires

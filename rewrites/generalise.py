@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from operators.expressions import (
-    Atom,
-    Comparison,
-    Dim,
-    Expression,
-    Monomial,
-    Quotient,
-    Symbol,
-    divide_exactly,
-    equal,
-    floor_divide,
-    substitute,
-    symbol,
-)  # fmt: skip
+from operators.expressions import Atom, Dim, Expression, Monomial, Quotient, Symbol, divide_exactly, floor_divide, substitute, symbol
+from operators.formulas import Comparison, equal
 from rewrites.unification import linear
 
 

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from graphs.graph import Graph
 from graphs.trace import Proxy, TraceError, trace
-from operators.expressions import Comparison, Dim, Expression, Truth, Variable, substitute, symbol
+from operators.expressions import Dim, Expression, Variable, substitute, symbol
+from operators.formulas import Comparison, Truth
 from operators.operator import ShapeError, TensorType, collecting_obligations, kind_of
 from rewrites.generalise import Equations, IncompatibleSizesError, letters, source_of
 from rewrites.rule import Rule

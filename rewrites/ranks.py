@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphs.graph import Graph, Value
-from operators.expressions import Atom, Comparison, Dim, Expression, Formula, Symbol, Truth, formula_symbols, symbol
+from operators.expressions import Atom, Dim, Expression, Symbol, symbol
+from operators.formulas import Comparison, Formula, Truth, formula_symbols
 from operators.operator import Operator, ShapeError
 from operators.sources import Constant, Input, Scalar
 from rewrites.cases import Case, cases, proved_ranks, size_facts, trace_side

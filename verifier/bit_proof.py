@@ -6,7 +6,8 @@ import time
 from typing import Any
 
 from graphs.graph import Graph, Value
-from operators.expressions import Comparison, Expression, Symbol
+from operators.expressions import Expression, Symbol
+from operators.formulas import Comparison
 from operators.operator import Operator, kind_of, promote
 from operators.sources import Constant, Input, Scalar
 from rewrites.cases import TracedCase

@@ -18,7 +18,8 @@ import torch
 from graphs.evaluate import apply_operator
 from graphs.graph import Graph, Value
 from graphs.trace import TraceError
-from operators.expressions import Symbol, formula_symbols
+from operators.expressions import Symbol
+from operators.formulas import formula_symbols
 from operators.operator import ShapeError
 from operators.sources import Constant, Input
 from rewrites.cases import Case, TracedCase, size_condition, speaks_of_sizes, trace_case

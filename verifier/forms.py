@@ -13,7 +13,7 @@ import torch
 
 from graphs.graph import Graph, Value
 from operators.binding import torch_aliases
-from operators.expressions import Formula, Truth, equal
+from operators.formulas import Formula, Truth, equal
 from operators.operator import Effect, Operator
 from operators.sources import Constant, Input, Scalar
 from rewrites.cases import TracedCase

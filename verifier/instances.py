@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from operators.expressions import Atom, Dim, Formula, Symbol, substitute
+from operators.expressions import Atom, Dim, Symbol, substitute
+from operators.formulas import Formula
 from operators.operator import kind_of
 from rewrites.cases import Case, TracedCase, attribute_facts, size_facts, speaks_of_sizes, trace_case, unit_facts
 from rewrites.rule import Requires, Rule

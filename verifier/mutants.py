@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphs.graph import Graph, GraphError, Value
-from operators.expressions import Expression, Truth
+from operators.expressions import Expression
+from operators.formulas import Truth
 from operators.operator import OPERATORS, Operator, ShapeError, collecting_obligations
 from operators.sources import Constant, Input, Scalar
 from rewrites.rule import Rule

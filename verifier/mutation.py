@@ -16,7 +16,8 @@ import torch
 from graphs.evaluate import apply_operator, default_dtype, widened_operator
 from graphs.graph import Graph, Value
 from graphs.trace import TraceError
-from operators.expressions import Formula, Symbol, Truth
+from operators.expressions import Symbol
+from operators.formulas import Formula, Truth
 from operators.operator import ShapeError
 from operators.sources import Constant, Input
 from rewrites.cases import Case, TracedCase, cases, trace_case

@@ -6,19 +6,8 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from operators.expressions import (
-    Comparison,
-    Dim,
-    Expression,
-    Extreme,
-    Formula,
-    Junction,
-    Negation,
-    Quotient,
-    Symbol,
-    Truth,
-    formula_symbols,
-)  # fmt: skip
+from operators.expressions import Dim, Expression, Extreme, Quotient, Symbol
+from operators.formulas import Comparison, Formula, Junction, Negation, Truth, formula_symbols
 
 Assignment = dict[str, int]
 
@@ -278,7 +267,7 @@ def _solution(rest: Dim, coefficient: int) -> Callable[[Mapping[str, int]], int 
 
 def negated_any(goals: Sequence[Truth]) -> Formula | bool:
     """At least one of the goals fails."""
-    from operators.expressions import any_of, negate
+    from operators.formulas import any_of, negate
 
     return any_of(*map(negate, goals))
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from operators.expressions import Expression, Formula, Symbol, Truth, at_least_zero, equal, remainder
+from operators.expressions import Expression, Symbol, remainder
+from operators.formulas import Formula, Truth, at_least_zero, equal
 from rewrites.cases import Case, TracedCase, cases, trace_case
 from rewrites.rule import Rule
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, TensorVariable

@@ -10,9 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent
-_JUDGES = ("verifier", "verifier/proof", "graphs", "rewrites")
+_JUDGES = ("verifier", "verifier/onnx_rules", "verifier/proof", "graphs", "rewrites")
 _NOT_JUDGING = {"store.py", "isolation.py"}
-_GROUND = ("expressions.py", "meaning.py", "operator.py", "pointwise.py", "sources.py", "axes.py")
+_GROUND = ("expressions.py", "formulas.py", "predicates.py", "meaning.py", "operator.py", "pointwise.py", "sources.py", "axes.py")
 
 
 @cache

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphs.graph import Graph, Value
-from operators.expressions import Dim, Expression, Truth, at_least_zero
+from operators.expressions import Dim, Expression
+from operators.formulas import Truth, at_least_zero
 from operators.operator import Operator, TensorType, kind_of
 from operators.sources import Scalar
 from rewrites.cases import TracedCase

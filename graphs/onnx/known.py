@@ -11,7 +11,8 @@ from onnx import helper
 
 from graphs.onnx.bounds import at_least, at_most, is_positive
 from graphs.onnx.types import dtype_of
-from operators.expressions import Dim, Expression, equal, floor_divide, plain, remainder
+from operators.expressions import Dim, Expression, floor_divide, plain, remainder
+from operators.formulas import equal
 
 Rule = Callable[[onnx.NodeProto, int, Sequence[Any]], list[Any]]
 

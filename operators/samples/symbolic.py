@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import torch
 
-from operators.expressions import Atom, Dim, Symbol, substitute, substitute_formula, symbol
+from operators.expressions import Atom, Dim, Symbol, substitute, symbol
 from operators.operator import ShapeError, TensorType, Unsupported, collecting_obligations
+from operators.predicates import substitute_formula
 from operators.samples.agreement import require
 from operators.samples.drawing import Case, type_of
 

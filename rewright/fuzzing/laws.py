@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any
 
 from graphs.graph import Graph, GraphError, Value
-from operators.expressions import Comparison, Dim, Expression, Symbol, Truth, at_least_zero
+from operators.expressions import Dim, Expression, Symbol
+from operators.formulas import Comparison, Truth, at_least_zero
 from operators.operator import OPERATORS, ShapeError, TensorType, collecting_obligations
 from operators.sources import Input, Scalar
 from rewright.fuzzing.finding import Problem

@@ -6,24 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.expressions import (
-    Dim,
-    Formula,
-    Symbol,
-    Truth,
-    UndecidedError,
-    Variable,
-    divide_exactly,
-    equal,
-    floor_divide,
-    larger,
-    remainder,
-    smaller,
-    statement_of,
-    substitute,
-    substitute_formula,
-    symbol,
-)
+from operators.expressions import Dim, Symbol, Variable, divide_exactly, floor_divide, larger, remainder, smaller, substitute, symbol
+from operators.formulas import Formula, Truth, UndecidedError, equal
+from operators.predicates import statement_of, substitute_formula
 
 NAMES = ("a", "b", "c")
 

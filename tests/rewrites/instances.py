@@ -10,7 +10,8 @@ import torch
 
 from graphs.graph import Graph
 from graphs.trace import Proxy, RecordingFactories, trace
-from operators.expressions import Atom, Dim, Expression, Symbol, Truth, negate, substitute
+from operators.expressions import Atom, Dim, Expression, Symbol, substitute
+from operators.formulas import Truth, negate
 from operators.operator import TensorType
 from rewrites.cases import Case, TracedCase, cases, dtype_of, size_condition, speaks_of_sizes, trace_case
 from rewrites.rule import Requires, Rule

@@ -143,7 +143,8 @@ def test_the_scope_says_for_which_ranks_the_proof_speaks(rule, most):
 
 
 def test_sizes_of_the_batch_may_not_be_required_to_be_anything():
-    from operators.expressions import at_least_zero, symbol
+    from operators.expressions import symbol
+    from operators.formulas import at_least_zero
 
     dims = tuple(symbol(f"batch_{i}") for i in range(4))
     case = Case((("batch", dims),))

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from operators.expressions import Expression, Formula, at_least_zero, equal, formula_symbols, symbol
+from operators.expressions import Expression, symbol
+from operators.formulas import Formula, at_least_zero, equal, formula_symbols
 from rewrites.cases import cases, trace_case
 from rewrites.library import library
 from verifier.mutants import mutants

@@ -7,7 +7,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.expressions import Symbol, Truth, all_of, any_of, equal, floor_divide, larger, negate, substitute_formula, symbol
+from operators.expressions import Symbol, floor_divide, larger, symbol
+from operators.formulas import Truth, all_of, any_of, equal, negate
+from operators.predicates import substitute_formula
 from verifier.sizes import SizeModel, evaluator
 
 M, N, K = symbol("m"), symbol("n"), symbol("k")

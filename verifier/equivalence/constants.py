@@ -14,7 +14,8 @@ from fractions import Fraction
 
 import torch
 
-from operators.expressions import Atom, Comparison, Dim, Expression, Extreme, Formula, Junction, Negation, Quotient, Symbol, Truth
+from operators.expressions import Atom, Dim, Expression, Extreme, Quotient, Symbol
+from operators.formulas import Comparison, Formula, Junction, Negation, Truth
 from verifier.proof.compare import is_numeric
 from verifier.proof.guards import bounds_of
 from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value

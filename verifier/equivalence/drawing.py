@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from graphs.graph import Graph
-from operators.expressions import Expression, Symbol, Truth, substitute, substitute_formula
+from operators.expressions import Expression, Symbol, substitute
+from operators.formulas import Truth
 from operators.operator import TensorType, kind_of, torch_dtype
+from operators.predicates import substitute_formula
 from verifier.equivalence.joining import Joined
 
 KINDS = ("normal", "small integers", "uniform", "zeros", "large")

@@ -15,7 +15,9 @@ from typing import TypeAlias
 
 import torch
 
-from operators.expressions import Atom, Comparison, Dim, Expression, Formula, Symbol, at_least_zero, formula_symbols, substitute_formula
+from operators.expressions import Atom, Dim, Expression, Symbol
+from operators.formulas import Comparison, Formula, at_least_zero, formula_symbols
+from operators.predicates import substitute_formula
 from verifier.equivalence.constants import Grid, NotNumbers, Number, consists_of
 from verifier.equivalence.spreading import spreads
 from verifier.proof.compare import Comparison_, Guards, core, head, numeric_part

@@ -10,8 +10,9 @@ from graphs.graph import Graph, Value
 from graphs.interface import interface_of
 from graphs.onnx.origin import NODE_KEY, origin_of
 from graphs.structure import node_digest, node_digests
-from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, at_least_zero, equal, formula_symbols, plain, substitute
+from operators.expressions import Atom, Dim, Expression, Symbol, plain, substitute
 from operators.foreign import UNTYPED, Foreign
+from operators.formulas import Formula, Truth, at_least_zero, equal, formula_symbols
 from operators.operator import Effect, ShapeError, TensorType, collecting_narrowings, collecting_obligations
 from operators.sources import Constant, Input
 from verifier.proof.facts import with_sizes

@@ -11,7 +11,8 @@ from functools import partial
 import torch
 
 from graphs.graph import Value
-from operators.expressions import Expression, Formula, Truth, at_least_zero, formula_symbols
+from operators.expressions import Expression
+from operators.formulas import Formula, Truth, at_least_zero, formula_symbols
 from operators.operator import Effect
 from operators.sources import Constant
 from verifier.equivalence.classes import Classes

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from operators.expressions import Atom, Dim, Expression, Formula, equal, substitute, substitute_formula
+from operators.expressions import Atom, Dim, Expression, substitute
+from operators.formulas import Formula, equal
+from operators.predicates import substitute_formula
 from verifier.proof.compare import Comparison_, Guards, core, numeric_part, pairings
 from verifier.proof.knowledge import current
 from verifier.proof.matching import Equation, Map, equations_between, solutions

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from operators.expressions import Comparison, Dim, Expression, Formula, Truth, divide_exactly, equal, negate, plain, product
+from operators.expressions import Dim, Expression, divide_exactly, plain, product
+from operators.formulas import Comparison, Formula, Truth, equal, negate
 from operators.meaning import ravel
 from verifier.proof import functions, piecewise
 from verifier.proof.binders import Binder

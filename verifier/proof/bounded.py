@@ -7,9 +7,11 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from graphs.graph import Graph
-from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, formula_symbols, substitute_formula
+from operators.expressions import Atom, Dim, Expression, Symbol
+from operators.formulas import Formula, Truth, formula_symbols
 from operators.meaning import interpreted_by
 from operators.operator import collecting_obligations
+from operators.predicates import substitute_formula
 from verifier.proof.algebra import Symbolic
 from verifier.proof.compare import Comparison_
 from verifier.proof.equalities import single_numbers, solved_equalities

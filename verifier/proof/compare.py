@@ -12,21 +12,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from operators.expressions import (
-    Atom,
-    Comparison,
-    Dim,
-    Expression,
-    Formula,
-    Truth,
-    all_of,
-    any_of,
-    divide_exactly,
-    equal,
-    negate,
-    substitute,
-    substitute_formula,
-)  # fmt: skip
+from operators.expressions import Atom, Dim, Expression, divide_exactly, substitute
+from operators.formulas import Comparison, Formula, Truth, all_of, any_of, equal, negate
+from operators.predicates import substitute_formula
 from verifier.proof.binders import Binder
 from verifier.proof.guards import Bounds, bounds_of, conjuncts, index_parts, simplified
 from verifier.proof.knowledge import Index, SplitNeeded, current

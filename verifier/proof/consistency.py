@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphs.graph import Graph
-from operators.expressions import Symbol, Truth
+from operators.expressions import Symbol
+from operators.formulas import Truth
 from operators.meaning import interpreted_by
 from operators.operator import collecting_obligations
 from rewrites.cases import TracedCase

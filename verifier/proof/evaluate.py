@@ -10,20 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from operators.expressions import (
-    Atom,
-    Comparison,
-    Dim,
-    Expression,
-    Extreme,
-    Formula,
-    Junction,
-    Negation,
-    Quotient,
-    Symbol,
-    Truth,
-    formula_symbols,
-)  # fmt: skip
+from operators.expressions import Atom, Dim, Expression, Extreme, Quotient, Symbol
+from operators.formulas import Comparison, Formula, Junction, Negation, Truth, formula_symbols
 from verifier.proof.binders import Binder
 from verifier.proof.reductions import INFINITY, Largest
 from verifier.proof.rounded import WithErrors

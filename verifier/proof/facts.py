@@ -7,21 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from graphs.graph import Graph
-from operators.expressions import (
-    Atom,
-    Comparison,
-    Dim,
-    Expression,
-    Formula,
-    Junction,
-    Quotient,
-    Symbol,
-    Truth,
-    at_least_zero,
-    substitute,
-    substitute_formula,
-)  # fmt: skip
+from operators.expressions import Atom, Dim, Expression, Quotient, Symbol, substitute
+from operators.formulas import Comparison, Formula, Junction, Truth, at_least_zero
 from operators.operator import Operator, TensorType
+from operators.predicates import substitute_formula
 
 _AT_LEAST_ONE = frozenset({"stride", "dilation", "groups", "kernel", "kernel_size"})
 _NOT_NEGATIVE = frozenset({"padding", "output_padding"})
@@ -137,6 +126,6 @@ def with_sizes(item: Any, values: dict[Atom, Dim]) -> Any:
 
 def symbols_of(facts: Sequence[Formula]) -> set[Symbol]:
     """Every symbol in the facts."""
-    from operators.expressions import formula_symbols
+    from operators.formulas import formula_symbols
 
     return {s for fact in facts for s in formula_symbols(fact)}

@@ -8,20 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
 
-from operators.expressions import (
-    Atom,
-    Comparison,
-    Dim,
-    Expression,
-    Formula,
-    Junction,
-    Symbol,
-    Truth,
-    at_least_zero,
-    divide_exactly,
-    equal,
-    substitute,
-)  # fmt: skip
+from operators.expressions import Atom, Dim, Expression, Symbol, divide_exactly, substitute
+from operators.formulas import Comparison, Formula, Junction, Truth, at_least_zero, equal
 from verifier.proof.knowledge import Index, current
 
 Bounds = Mapping[Symbol, tuple[Dim | None, Dim | None]]

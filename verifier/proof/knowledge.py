@@ -10,20 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from operators.expressions import (
-    Atom,
-    Comparison,
-    Dim,
-    Expression,
-    Extreme,
-    Formula,
-    Quotient,
-    Symbol,
-    Truth,
-    at_least_zero,
-    divide_exactly,
-    substitute,
-)  # fmt: skip
+from operators.expressions import Atom, Dim, Expression, Extreme, Quotient, Symbol, divide_exactly, substitute
+from operators.formulas import Comparison, Formula, Truth, at_least_zero
 from verifier.proof.solver import OutOfTime, Solver, clock
 from verifier.verdict import OUT_OF_TIME
 

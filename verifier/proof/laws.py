@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from math import isqrt
 
-from operators.expressions import Formula
+from operators.formulas import Formula
 from verifier.proof.content import Content, common_content, leads_negative
 from verifier.proof.knowledge import current
 from verifier.proof.normalise import by_cases

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from operators.expressions import Atom, Comparison, Dim, Expression, Symbol, divide_exactly, substitute
+from operators.expressions import Atom, Dim, Expression, Symbol, divide_exactly, substitute
+from operators.formulas import Comparison
 from verifier.proof.binders import Binder
 from verifier.proof.guards import bounds_of, divided
 from verifier.proof.knowledge import Index

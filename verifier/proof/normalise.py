@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
-from operators.expressions import (
-    Atom,
-    Comparison,
-    Dim,
-    Expression,
-    Formula,
-    Junction,
-    Negation,
-    Symbol,
-    Truth,
-    at_least_zero,
-    formula_symbols,
-    negate,
-    substitute_formula,
-)  # fmt: skip
+from operators.expressions import Atom, Dim, Expression, Symbol
+from operators.formulas import Comparison, Formula, Junction, Negation, Truth, at_least_zero, formula_symbols, negate
+from operators.predicates import substitute_formula
 from verifier.proof.guards import conjuncts, simplified
 from verifier.proof.knowledge import Index, current
 from verifier.proof.terms import Factor, Product, Substitution, Value, as_value, sorted_factors

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from operators.expressions import Atom, Dim, Expression, Truth, at_least_zero, equal, substitute
+from operators.expressions import Atom, Dim, Expression, substitute
+from operators.formulas import Truth, at_least_zero, equal
 from verifier.proof.content import common_content, leads_negative
 from verifier.proof.normalise import by_cases, where
 from verifier.proof.reductions import Alternative, largest

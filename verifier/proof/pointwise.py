@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from operators.expressions import Dim, Formula
+from operators.expressions import Dim
+from operators.formulas import Formula
 from verifier.proof.knowledge import current
 from verifier.proof.reductions import INFINITY, Largest
 from verifier.proof.signs import is_nonnegative, is_nonzero, is_positive

@@ -9,21 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphs.graph import Graph
-from operators.expressions import (
-    Atom,
-    Dim,
-    Expression,
-    Formula,
-    Symbol,
-    Truth,
-    at_least_zero,
-    equal,
-    formula_symbols,
-    plain,
-    substitute_formula,
-)
+from operators.expressions import Atom, Dim, Expression, Symbol, plain
+from operators.formulas import Formula, Truth, at_least_zero, equal, formula_symbols
 from operators.meaning import interpreted_by, ravel
 from operators.operator import collecting_obligations
+from operators.predicates import substitute_formula
 from verifier.proof.algebra import Symbolic, _value
 from verifier.proof.compare import Comparison_, missing_split
 from verifier.proof.equalities import single_numbers, solved_equalities

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from operators.expressions import Comparison, Expression, Formula
+from operators.expressions import Expression
+from operators.formulas import Comparison, Formula
 from verifier.proof.binders import Binder
 from verifier.proof.guards import bounds_of
 from verifier.proof.knowledge import Index

@@ -7,20 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from operators.expressions import (
-    Atom,
-    Comparison,
-    Dim,
-    Expression,
-    Formula,
-    Symbol,
-    Truth,
-    all_of,
-    any_of,
-    formula_symbols,
-    negate,
-    substitute_formula,
-)  # fmt: skip
+from operators.expressions import Atom, Dim, Expression, Symbol
+from operators.formulas import Comparison, Formula, Truth, all_of, any_of, formula_symbols, negate
+from operators.predicates import substitute_formula
 from verifier.proof.guards import simplified
 from verifier.proof.knowledge import SUBSCRIPTS, Index, current
 from verifier.proof.normalise import by_cases, one_point

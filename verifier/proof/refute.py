@@ -11,7 +11,8 @@ from typing import Any
 
 from graphs.graph import Graph
 from graphs.graph import Value as Edge
-from operators.expressions import Atom, Dim, Expression, Formula, Symbol, Truth, formula_symbols
+from operators.expressions import Atom, Dim, Expression, Symbol
+from operators.formulas import Formula, Truth, formula_symbols
 from operators.meaning import interpreted_by
 from operators.operator import TensorType, collecting_obligations, kind_of
 from operators.sources import Constant, Input

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from operators.expressions import Truth
+from operators.formulas import Truth
 from rewrites.cases import Case, TracedCase, cases, trace_case
 from rewrites.rule import Rule
 from verifier.proof.conditions import bounds_from

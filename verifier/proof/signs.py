@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from operators.expressions import Dim, Expression, Formula, at_least_zero, equal, larger, negate
+from operators.expressions import Dim, Expression, larger
+from operators.formulas import Formula, at_least_zero, equal, negate
 from verifier.proof.knowledge import current
 from verifier.proof.reductions import Largest, is_inhabited
 from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value

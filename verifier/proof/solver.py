@@ -6,21 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from operators.expressions import (
-    Atom,
-    Comparison,
-    Expression,
-    Extreme,
-    Formula,
-    Junction,
-    Negation,
-    Quotient,
-    Symbol,
-    Truth,
-    at_least_zero,
-    negate,
-    plain,
-)  # fmt: skip
+from operators.expressions import Atom, Expression, Extreme, Quotient, Symbol, plain
+from operators.formulas import Comparison, Formula, Junction, Negation, Truth, at_least_zero, negate
 from verifier.verdict import OUT_OF_TIME
 
 

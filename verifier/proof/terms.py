@@ -14,7 +14,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
-from operators.expressions import Atom, Dim, Expression, Formula, Symbol, formula_symbols, substitute, substitute_formula
+from operators.expressions import Atom, Dim, Expression, Symbol, substitute
+from operators.formulas import Formula, formula_symbols
+from operators.predicates import substitute_formula
 from verifier.proof.knowledge import SUBSCRIPTS, Index, current
 
 Substitution: TypeAlias = Mapping[Atom, Dim]

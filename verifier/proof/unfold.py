@@ -8,7 +8,8 @@ from typing import Any
 
 from graphs.graph import Graph
 from graphs.graph import Value as Edge
-from operators.expressions import Atom, Dim, Expression, Formula, at_least_zero, plain
+from operators.expressions import Atom, Dim, Expression, plain
+from operators.formulas import Formula, at_least_zero
 from operators.meaning import constant
 from operators.operator import Operator, TensorType, kind_of
 from operators.sources import Constant, Input
