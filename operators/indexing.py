@@ -45,10 +45,12 @@ class Lookup(Operator):
 
 @operator(torch="embedding", onnx="Gather")
 class Embedding(Lookup):
-    """Rows of a table.
+    """Rows of a table; no gradient flows into row `padding_idx` (-1: into every row one does).
 
     weight: [v, d]   positions: [*s]   ->   [*s, d]
     """
+
+    padding_idx: int = -1
 
     def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
         weight, positions = operands
@@ -56,20 +58,26 @@ class Embedding(Lookup):
         require(self, weight.ndim == 2, f"weight must have 2 axes, got {weight}")
         return (*positions.shape, weight.shape[1])
 
+    def positions(self, *operands: TensorType) -> dict[int, Dim]:
+        return {1: operands[0].shape[0]}
+
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
         weight, positions = operands
         return weight[as_index(positions[at[:-1]]), at[-1]]
 
     def run(self, *tensors: Any) -> Any:
-        import torch.nn.functional as F
+        import torch
 
-        return F.embedding(tensors[1], tensors[0])
+        return torch.embedding(tensors[0], tensors[1], self.padding_idx)
 
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
         import torch.nn.functional as F
 
         weight, positions = operands
-        rows = F.one_hot(positions.flatten().long(), weight.shape[0]).to(out_grad.dtype)
+        places = positions.flatten().long()
+        rows = F.one_hot(places, weight.shape[0]).to(out_grad.dtype)
+        if self.padding_idx != -1:
+            rows = rows * (places != self.padding_idx).to(out_grad.dtype).unsqueeze(-1)
         return rows.mT @ out_grad.reshape((product(positions.shape), weight.shape[1])), None
 
     @classmethod
@@ -86,7 +94,12 @@ class Embedding(Lookup):
         settings |= named
         if settings.get("max_norm") is not None or settings.get("sparse") or settings.get("scale_grad_by_freq"):
             raise Unsupported("Embedding: max_norm, scale_grad_by_freq and sparse are not covered")
-        return cls(), [first, second]
+        padding = settings.get("padding_idx")
+        if padding is None or (floating_first and isinstance(padding, int) and padding < 0):
+            padding = -1
+        elif isinstance(padding, int) and padding < 0:
+            padding = first.shape[0] + padding
+        return cls(padding), [first, second]
 
 
 @operator(torch="gather", onnx="GatherElements")
@@ -110,6 +123,9 @@ class Gather(Lookup):
                     f"positions may not be longer than x at axis {axis}, got {positions} and {x}",
                 )
         return positions.shape
+
+    def positions(self, *operands: TensorType) -> dict[int, Dim]:
+        return {1: operands[0].shape[self.axis]}
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
         x, positions = operands
@@ -141,6 +157,9 @@ class IndexSelect(Lookup):
             self, x.ndim >= -self.axis and positions.ndim == 1, f"positions must have 1 axis and x {-self.axis}, got {positions} and {x}"
         )
         return replaced(x.shape, self.axis, positions.shape[0])
+
+    def positions(self, *operands: TensorType) -> dict[int, Dim]:
+        return {1: operands[0].shape[self.axis]}
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
         x, positions = operands
@@ -179,6 +198,9 @@ class Index(Lookup):
         for index in positions:
             integers(self, index)
         return (*x.shape[: self.first], *broadcast(self, *(index.shape for index in positions)), *x.shape[self.first + len(positions) :])
+
+    def positions(self, *operands: TensorType) -> dict[int, Dim]:
+        return {1 + k: operands[0].shape[self.first + k] for k in range(len(operands) - 1)}
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
         x, *positions = operands
@@ -234,6 +256,9 @@ class OneHot(Operator):
 
     def dtype(self, *operands: TensorType) -> str:
         return "int64"
+
+    def positions(self, *operands: TensorType) -> dict[int, Dim]:
+        return {0: self.classes}
 
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
         (positions,) = operands

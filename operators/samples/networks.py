@@ -183,7 +183,8 @@ def _unfold(d: Drawer) -> Case:
 
 def _embedding(d: Drawer) -> Case:
     rows = d.size(1)
-    return Case(indexing.Embedding(), [d.tensor((rows, d.size()), d.pick(WIDE)), d.tensor(d.shape(0, 2), "int64", 0, rows - 1)])
+    operator = indexing.Embedding(d.whole(-1, rows - 1))
+    return Case(operator, [d.tensor((rows, d.size()), d.pick(WIDE)), d.tensor(d.shape(0, 2), "int64", 0, rows - 1)])
 
 
 def _gather(d: Drawer) -> Case:
