@@ -117,6 +117,9 @@ class CrossEntropy(Loss):
     def dtype(self, *operands: TensorType) -> str:
         return floating(self, operands[0])
 
+    def positions(self, *operands: TensorType) -> dict[int, Dim]:
+        return {1: operands[0].shape[self.classes(operands[0])]}
+
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
         x, target = operands
         axis = self.classes(x)

@@ -102,6 +102,10 @@ class Operator:
         """One element of output number `output` (a keyword, 0 unless given): `at` is its index; operands are indexed by tuples."""
         raise NotImplementedError(f"{type(self).__name__} has no meaning per element")
 
+    def positions(self, *operands: Any) -> dict[int, Dim]:
+        """Of operands that hold positions, by number: how many positions there are."""
+        return {}
+
     def flops(self, *operands: Any) -> Dim:
         """Floating-point operations; a multiply-add counts 2; one per output element unless overridden."""
         from operators.expressions import product

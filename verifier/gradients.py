@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,23 +26,53 @@ def cotangent(output: torch.Tensor) -> torch.Tensor:
     return pattern.reshape(output.shape).to(output.dtype)
 
 
-def product_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function's vector-Jacobian product: the gradients of its floating inputs, zeros where it does not depend on one."""
+def product_of(function: Callable[..., Any], both: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """The function's vector-Jacobian product: the gradients of its floating inputs, zeros where it does not depend on one.
+
+    Inputs by which one of `both` sides cannot be differentiated in PyTorch (a batch norm's statistics) are constants.
+    """
 
     @functools.wraps(function)
     def gradients(*arguments: Any) -> list[torch.Tensor]:
-        given = [a.detach().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in arguments]
-        result = function(*given)
-        outputs = [
-            o for o in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(o, torch.Tensor) and o.requires_grad
-        ]
-        inputs = [a for a in given if isinstance(a, torch.Tensor) and a.requires_grad]
-        if not outputs:
-            return [torch.zeros_like(a) for a in inputs]
-        found = torch.autograd.grad(outputs, inputs, [cotangent(o) for o in outputs], allow_unused=True)
-        return [torch.zeros_like(a) if g is None else g.detach() for a, g in zip(inputs, found, strict=True)]
+        wanted = [isinstance(a, torch.Tensor) and a.is_floating_point() for a in arguments]
+        try:
+            return _gradients(function, arguments, wanted)
+        except RuntimeError as error:
+            if _NO_DERIVATIVE not in str(error):
+                raise
+        wanted = [by and _differentiable(both, arguments, position) for position, by in enumerate(wanted)]
+        return _gradients(function, arguments, wanted)
 
     return gradients
+
+
+_NO_DERIVATIVE = "is not differentiable with respect to argument"
+
+
+def _gradients(function: Callable[..., Any], arguments: Sequence[Any], wanted: Sequence[bool]) -> list[torch.Tensor]:
+    given = [a.detach().requires_grad_() if by else a for a, by in zip(arguments, wanted, strict=True)]
+    result = function(*given)
+    outputs = [o for o in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(o, torch.Tensor) and o.requires_grad]
+    floating = [a for a in given if isinstance(a, torch.Tensor) and a.is_floating_point()]
+    inputs = [a for a in floating if a.requires_grad]
+    if not outputs or not inputs:
+        return [torch.zeros_like(a) for a in floating]
+    found = iter(torch.autograd.grad(outputs, inputs, [cotangent(o) for o in outputs], allow_unused=True))
+    products = [next(found) if a.requires_grad else None for a in floating]
+    return [torch.zeros_like(a) if g is None else g.detach() for a, g in zip(floating, products, strict=True)]
+
+
+def _differentiable(functions: Sequence[Callable[..., Any]], arguments: Sequence[Any], position: int) -> bool:
+    given = [a.detach().clone() if isinstance(a, torch.Tensor) else a for a in arguments]
+    given[position].requires_grad_()
+    try:
+        for function in functions:
+            function(*given)
+    except RuntimeError as error:
+        if _NO_DERIVATIVE not in str(error):
+            raise
+        return False
+    return True
 
 
 def gradient_rule(rule: type[Rule]) -> type[Rule]:
@@ -52,8 +82,8 @@ def gradient_rule(rule: type[Rule]) -> type[Rule]:
         "source": "derived",
         "equality": Equality(False, rule.equality.changes),
         "requires": rule.requires,
-        "pattern": staticmethod(product_of(rule.pattern)),
-        "replacement": staticmethod(product_of(rule.replacement)),
+        "pattern": staticmethod(product_of(rule.pattern, (rule.pattern, rule.replacement))),
+        "replacement": staticmethod(product_of(rule.replacement, (rule.pattern, rule.replacement))),
     }
     return type(f"{rule.__name__}Gradients", (Rule,), body)
 
@@ -97,11 +127,26 @@ def _in_words(difference: Difference, instance: Instance) -> Difference:
 
 
 TAIL = """
+def given(wanted):
+    return [a.detach().requires_grad_() if k in wanted else a for k, a in enumerate(arguments())]
+
+
+def differentiable(k):
+    try:
+        pattern(*given({k})), replacement(*given({k}))
+    except RuntimeError as error:
+        return "is not differentiable with respect to argument" not in str(error)
+    return True
+
+
+wanted = {k for k, a in enumerate(arguments()) if isinstance(a, torch.Tensor) and a.is_floating_point() and differentiable(k)}
+
+
 def gradients(side):
-    given = [a.detach().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in arguments()]
-    result = side(*given)
+    inputs = given(wanted)
+    result = side(*inputs)
     outputs = [o for o in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(o, torch.Tensor) and o.requires_grad]
-    inputs = [a for a in given if isinstance(a, torch.Tensor) and a.requires_grad]
+    inputs = [inputs[k] for k in sorted(wanted)]
     if not outputs:
         return [torch.zeros_like(a) for a in inputs]
     cotangents = [(torch.arange(o.numel(), dtype=torch.float64) * 7 % 5 - 1).reshape(o.shape).to(o.dtype) for o in outputs]

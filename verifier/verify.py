@@ -311,6 +311,8 @@ def _proved(work: Verification, space: Space) -> Verdict:
     if proofs.proved:
         work.part("proof for all sizes", "proved", since)
         _prove_gradients(work, space)
+        if work.gradients.startswith("not checked:"):
+            return work.verdict(Status.TESTED, f"the rule is marked trainable; its gradients are {work.gradients}")
         work.scope = "; ".join([*proofs.scope, *_ranks(work.rule), *sorted(work.report.limits)])
         return work.verdict(Status.PROVED)
     work.part("proof for all sizes", proofs.reason, since)

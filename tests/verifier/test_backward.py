@@ -51,7 +51,7 @@ def test_computes_what_autograd_computes(side: Callable[..., Any]) -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(2, 3, generator=generator, dtype=torch.float64)
     y = torch.randn(3, 4, generator=generator, dtype=torch.float64)
-    expected = product_of(side)(x, y)
+    expected = product_of(side, (side,))(x, y)
     outputs = side(x, y)
     cotangents = [cotangent(output) for output in (outputs if isinstance(outputs, tuple) else (outputs,))]
     found = evaluate(graph, [x, y, *cotangents])

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from rewrites import Change, Equality, Rule
+from rewrites.library.normalisation import ScaleIntoBatchNorm
 from verifier.verdict import Status
 from verifier.verify import verify
 
@@ -132,6 +133,19 @@ class StopsTheGradient(Rule):
         return x * x.detach()
 
 
+class PaddingLearns(Rule):
+    """Rows of a table, the padding's own among those that learn."""
+
+    source = "a mistake in training"
+    trainable = True
+
+    def pattern(i: Int[Tensor, "n"], table: Float[Tensor, "v d"]):
+        return F.embedding(i, table, padding_idx=0)
+
+    def replacement(i, table):
+        return F.embedding(i, table)
+
+
 class KeepsTheGradient(Rule):
     """x² = x · x."""
 
@@ -155,6 +169,7 @@ class KeepsTheGradient(Rule):
         (WritesIntoItsInput, ("mutation",)),
         (CopyRemoved, ("aliasing",)),
         (StopsTheGradient, ("gradient",)),
+        (PaddingLearns, ("gradient",)),
     ],
 )
 def test_an_effect_that_is_not_preserved_refutes(rule: type[Rule], kinds: tuple[str, ...], tmp_path: Path) -> None:
@@ -194,3 +209,9 @@ def test_mutating_an_input_that_is_read_again_is_seen() -> None:
             return x.add_(1.0), x * 1.0
 
     assert verify(ReadsAfterwards, examples=20).status is Status.REFUTED
+
+
+def test_what_has_no_derivative_is_a_constant_of_the_gradients() -> None:
+    # PyTorch differentiates a batch norm by everything but its statistics, and refuses to where those ask for a gradient.
+    found = verify(ScaleIntoBatchNorm, examples=40).gradients
+    assert found.startswith("proved equal for all sizes") and "equal on" in found
