@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import wraps
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -290,12 +293,29 @@ class RecordingFactories(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
+@contextmanager
+def _sizes_one_by_one() -> Iterator[None]:
+    """Inside, `torch.ones(m, n)` is `torch.ones((m, n))`: PyTorch's parser takes sizes one by one only where the first is an int."""
+
+    def of_one_tuple(factory: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(factory)
+        def call(*size: Any, **named: Any) -> Any:
+            return factory(size, **named) if any(isinstance(one, Variable) for one in size) else factory(*size, **named)
+
+        return call
+
+    with ExitStack() as stack:
+        for name in ("ones", "zeros"):
+            stack.enter_context(patch.object(torch, name, of_one_tuple(getattr(torch, name))))
+        yield
+
+
 def trace(function: Callable[..., Any], arguments: Sequence[Any], graph: Graph) -> list[Value]:
     """Run the function on proxies of the graph (and plain attributes); the values it returns.
 
     Raises: TraceError, ShapeError as the calls inside do.
     """
-    with _Tracing(graph):
+    with _sizes_one_by_one(), _Tracing(graph):
         result = function(*arguments)
     leaves = result if isinstance(result, (tuple, list)) else (result,)
     values = []
