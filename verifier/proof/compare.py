@@ -275,7 +275,9 @@ def _split_between(whole: Dim, digits: Dim, bounds: Bounds, mine: set[Index], th
         for coefficient in inner.values():
             if len(inner) < 2 or (isinstance(coefficient, int) and coefficient == 1) or Expression.of(extent) in current().splits:
                 continue
-            if divide_exactly(extent, coefficient) is not None and not (isinstance(extent - coefficient, int)):
+            numbers = isinstance(extent, int) and isinstance(coefficient, int)
+            proper = 1 < coefficient < extent if numbers else not isinstance(extent - coefficient, int)
+            if divide_exactly(extent, coefficient) is not None and proper:
                 return SplitNeeded(extent, coefficient)
     return None
 

@@ -169,7 +169,7 @@ def _next_step(pending: list[Dim], unknowns: set[Index]) -> tuple[Index, Dim] | 
                 value = divide_exactly(-rest, coefficient)
                 if value is not None:
                     return index, value
-            elif isinstance(coefficient, Expression):
+            elif isinstance(coefficient, Expression) or abs(coefficient) > 1:
                 parts = divided(rest, coefficient)
                 if parts is not None and not isinstance(parts[0], int) and not parts[0].symbols & unknowns:
                     guesses.append((index, -parts[0]))

@@ -1,0 +1,80 @@
+"""Proofs for all shapes where windows and groups are numbers: an index below 4 is two below 2; with near misses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from rewrites.rule import Rule
+from verifier.proof.rules import prove_rule
+
+
+def law(shape: str, left: Callable[..., Any], right: Callable[..., Any]) -> type[Rule]:
+    def pattern(x):
+        return left(x)
+
+    pattern.__annotations__ = {"x": Float[Tensor, shape]}
+    body = {"__doc__": "A law.", "source": "a test", "pattern": staticmethod(pattern), "replacement": staticmethod(lambda x: right(x))}
+    return type("Law", (Rule,), body)
+
+
+def groups(x: Any, size: int) -> Any:
+    return x.reshape(x.shape[0], -1, size)
+
+
+ROWS, SERIES, IMAGE = "b n", "b c n", "b c h w"
+RIGHT = {
+    "sums of pairs of pairs": ("b 4*n", lambda x: groups(groups(x, 2).sum(-1), 2).sum(-1), lambda x: groups(x, 4).sum(-1)),
+    "means of threes of pairs": (
+        "b 6*n",
+        lambda x: groups(x, 6).mean(-1),
+        lambda x: x.reshape(x.shape[0], -1, 3, 2).mean(-1).mean(-1),
+    ),
+    "maxima three times": (
+        "b 8*n",
+        lambda x: groups(x, 8).amax(-1),
+        lambda x: groups(groups(groups(x, 2).amax(-1), 2).amax(-1), 2).amax(-1),
+    ),
+    "average pools": (IMAGE, lambda x: F.avg_pool2d(F.avg_pool2d(x, 2), 2), lambda x: F.avg_pool2d(x, 4)),
+    "average pools that drop a rest": (SERIES, lambda x: F.avg_pool1d(F.avg_pool1d(x, 3), 2), lambda x: F.avg_pool1d(x, 6)),
+    "average pools, padded": (SERIES, lambda x: F.avg_pool1d(F.avg_pool1d(x, 2, padding=1), 2), lambda x: F.avg_pool1d(x, 4, padding=1)),
+    "maximum pools": (IMAGE, lambda x: F.max_pool2d(F.max_pool2d(x, 2), 3), lambda x: F.max_pool2d(x, 6)),
+    "a global pool of a pool": (
+        "b c 2*h 2*w",
+        lambda x: F.adaptive_avg_pool2d(F.avg_pool2d(x, 2), 1),
+        lambda x: F.adaptive_avg_pool2d(x, 1),
+    ),
+}
+WRONG = {
+    "a group of another size": ("b 12*n", lambda x: groups(groups(x, 2).sum(-1), 2).sum(-1), lambda x: groups(x, 4).amax(-1)),
+    "every other element": ("b 4*n", lambda x: groups(x[:, ::2], 2).sum(-1), lambda x: groups(x, 4).sum(-1)),
+    "pairs of distant elements": (
+        "b 4*n",
+        lambda x: x.reshape(x.shape[0], 2, -1, 2).sum((1, 3)),
+        lambda x: groups(x, 4).sum(-1),
+    ),
+    "windows that overlap": (SERIES, lambda x: F.avg_pool1d(F.avg_pool1d(x, 2, 1), 2, 1), lambda x: F.avg_pool1d(x, 3, 1)),
+    "padding of the second pool": (
+        SERIES,
+        lambda x: F.avg_pool1d(F.avg_pool1d(x, 2), 2, padding=1),
+        lambda x: F.avg_pool1d(x, 4, padding=1),
+    ),
+    "strides that leave gaps": (SERIES, lambda x: F.avg_pool1d(F.avg_pool1d(x, 2, 3), 2, 3), lambda x: F.avg_pool1d(x, 4, 9)),
+    "a maximum of averages": (IMAGE, lambda x: F.max_pool2d(F.avg_pool2d(x, 2), 2), lambda x: F.max_pool2d(x, 4)),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_proved(name: str) -> None:
+    proof = prove_rule(law(*RIGHT[name]), timeout=10)
+    assert proof.proved, proof
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_not_proved(name: str) -> None:
+    assert not prove_rule(law(*WRONG[name]), timeout=5).proved
