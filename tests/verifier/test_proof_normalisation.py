@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from rewrites.rule import Rule
+from rewrites.rule import Requires, Rule
 from verifier.proof.rules import prove_rule
 
 
@@ -235,6 +235,50 @@ class BNTrain(Rule):
         return (x - m) * torch.rsqrt(v + eps)
 
 
+class ScaleIntoEpsilon(Rule):
+    """A law: a layer norm of what is scaled divides its ε."""
+
+    source = "the tests"
+    requires = (Requires("the scale is positive", lambda s: s > 0),)
+
+    @staticmethod
+    def pattern(x: Float[Tensor, "m n"], s: float, eps: float):
+        return F.layer_norm(x * s, (x.shape[-1],), None, None, eps)
+
+    @staticmethod
+    def replacement(x, s, eps):
+        return F.layer_norm(x, (x.shape[-1],), None, None, eps / (s * s))
+
+
+class ScaleOfRowsIntoEpsilon(Rule):
+    """A law: a root-mean-square norm of rows that are scaled divides their ε."""
+
+    source = "the tests"
+    requires = (Requires("the scales are positive", lambda s: s > 0),)
+
+    @staticmethod
+    def pattern(x: Float[Tensor, "m n"], s: Float[Tensor, "m 1"], eps: float):
+        return s * x * torch.rsqrt(((s * x) ** 2).mean(-1, keepdim=True) + eps)
+
+    @staticmethod
+    def replacement(x, s, eps):
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps / (s * s))
+
+
+class WrongScaleIntoEpsilon(ScaleIntoEpsilon):
+    """No law: the variance has the scale squared."""
+
+    @staticmethod
+    def replacement(x, s, eps):
+        return F.layer_norm(x, (x.shape[-1],), None, None, eps / s)
+
+
+class WrongScaleOfAnySign(ScaleIntoEpsilon):
+    """No law: a negative scale turns the sign."""
+
+    requires = (Requires("the scale is not zero", lambda s: s != 0),)
+
+
 @pytest.mark.parametrize(
     "rule",
     [
@@ -250,6 +294,8 @@ class BNTrain(Rule):
         LayerNormDecomp,
         GroupNormDecomp,
         BNTrain,
+        ScaleIntoEpsilon,
+        ScaleOfRowsIntoEpsilon,
     ],
     ids=lambda rule: rule.__name__,
 )
@@ -258,6 +304,6 @@ def test_normalisation_law_is_proved(rule):
     assert proof.proved, proof.first_open
 
 
-@pytest.mark.parametrize("rule", [WrongSoftmaxAxis, WrongVarLaw], ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("rule", [WrongSoftmaxAxis, WrongVarLaw, WrongScaleIntoEpsilon, WrongScaleOfAnySign], ids=str)
 def test_normalisation_near_miss_is_not_proved(rule):
     assert not prove_rule(rule, timeout=5).proved

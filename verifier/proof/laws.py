@@ -17,7 +17,7 @@ from verifier.proof.normalise import by_cases
 from verifier.proof.piecewise import absolute
 from verifier.proof.reductions import Largest, is_minus_infinity
 from verifier.proof.signs import factor_is_nonnegative, factor_is_positive, is_nonnegative, is_nonzero, is_positive
-from verifier.proof.terms import Factor, Function, Value
+from verifier.proof.terms import Factor, Function, Size, Value
 
 ONE = Value.of(1)
 
@@ -272,6 +272,25 @@ def square_root(value: Value) -> Value:
     return by_cases([value], _square_root)
 
 
+def _without_denominators(value: Value) -> tuple[Value, Value]:
+    """(V·d², d) with no quotient by a positive number left in V·d²: √(a + b/s²) is written √(a·s² + b)/s."""
+    powers: dict[Factor, int] = {}
+    for product in value.terms if value.single is None else ():
+        for factor, power in product.factors:
+            if not isinstance(factor, Function) or factor.name != "inverse" or isinstance(factor.arguments[0].factor, Size):
+                continue
+            if factor_is_positive(factor):
+                powers[factor] = max(powers.get(factor, 0), power + power % 2)
+    whole, root = value, ONE
+    for factor, power in powers.items():
+        assert isinstance(factor, Function)
+        for _ in range(power // 2):
+            root = root * factor.arguments[0]
+    whole = whole * root * root
+    left = {factor for product in whole.terms for factor, _ in product.factors}
+    return (value, ONE) if left & powers.keys() else (whole, root)
+
+
 def _square_root(value: Value) -> Value:
     number = value.number
     if number is not None:
@@ -282,6 +301,9 @@ def _square_root(value: Value) -> Value:
         return Value.of(Function("sqrt", (value,), square_root))
     if value.factor is not None and isinstance(value.factor, Function) and value.factor.name == "inverse":
         return inverse(_square_root(value.factor.arguments[0]))
+    whole, root = _without_denominators(value)
+    if root.number != 1:
+        return inverse(root) * _square_root(whole)
     content = common_content([value], (), lambda f: True)
     inside, outside = ONE, ONE
     taken: dict[Factor, int] = {}
