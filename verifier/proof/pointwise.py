@@ -20,6 +20,10 @@ from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Va
 
 Guards = frozenset[Formula]
 _DEFINED = frozenset({"inverse", "sqrt", "above", "zero", "floor", "trunc", "sigmoid"})
+_AT_ZERO = {"exp": Fraction(1), "sigmoid": Fraction(1, 2)}
+"""Functions that increase everywhere, with their value at 0."""
+_MOST_COMPARED = 4
+"""So many values of one such function are compared with one another."""
 
 
 class Reals:
@@ -29,6 +33,7 @@ class Reals:
         self.integers, self.z3 = translation, translation.z3
         self._known: dict[str, Any] = {}
         self._read: dict[str, dict[tuple[Dim, ...], Any]] = {}
+        self._increasing: dict[str, list[tuple[Any, Any]]] = {}
 
     def value(self, value: Value) -> Any:
         """A sum."""
@@ -122,6 +127,8 @@ class Reals:
             learn(unknown > 0)
         elif factor.name == "sigmoid":
             learn(z3.And(unknown > 0, unknown < 1))
+        if factor.name in _AT_ZERO and _is_affine(factor.arguments[0]):
+            self._learn_increase(factor.name, self.value(factor.arguments[0]), unknown)
         if factor.name == "number":
             return self.value(factor.arguments[0])
         if factor.name not in _DEFINED or factor.name == "sigmoid":
@@ -150,6 +157,21 @@ class Reals:
                 learn(below)
             return z3.ToReal(whole)
         return unknown
+
+    def _learn_increase(self, name: str, inner: Any, unknown: Any) -> None:
+        """A function that increases everywhere: where its value lies beside that at 0, and beside its values elsewhere."""
+        learn, at_zero = self.integers.constraints.append, self.number(_AT_ZERO[name])
+        others = self._increasing.setdefault(name, [])
+        for place, value in [(self.z3.RealVal(0), at_zero), *others]:
+            learn((inner > place) == (unknown > value))
+            learn((inner == place) == (unknown == value))
+        if len(others) < _MOST_COMPARED:
+            others.append((inner, unknown))
+
+
+def _is_affine(value: Value) -> bool:
+    """A sum of numbers times single factors (or sums over other indices), which costs Z3 little."""
+    return all(sum(power for _, power in product.factors) <= 1 or product.bound for product in value.terms)
 
 
 def _worth_asking(value: Value) -> bool:

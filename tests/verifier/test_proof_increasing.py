@@ -1,0 +1,72 @@
+"""Proofs that need where an exponential or a sigmoid lies: functions that increase, and their value at 0; with near misses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from rewrites.rule import Rule
+from verifier.proof.rules import prove_rule
+
+RIGHT = {
+    "elu of relu": (lambda x, y: F.elu(torch.relu(x)), lambda x, y: torch.relu(x)),
+    "relu of elu": (lambda x, y: torch.relu(F.elu(x)), lambda x, y: torch.relu(x)),
+    "selu of a magnitude": (lambda x, y: F.selu(x.abs()), lambda x, y: 1.0507009873554804934193349852946 * x.abs()),
+    "exponential above one": (lambda x, y: torch.relu(1 - torch.exp(torch.relu(x))), lambda x, y: x * 0),
+    "the larger exponential": (lambda x, y: torch.maximum(torch.exp(x), torch.exp(y)), lambda x, y: torch.exp(torch.maximum(x, y))),
+    "a sigmoid's half": (
+        lambda x, y: torch.relu(torch.sigmoid(x) - 0.5),
+        lambda x, y: torch.where(x > 0, torch.sigmoid(x) - 0.5, torch.zeros_like(x)),
+    ),
+    "sigmoids compared": (
+        lambda x, y: torch.where(torch.sigmoid(x) > torch.sigmoid(y), x, y),
+        lambda x, y: torch.where(x > y, x, y),
+    ),
+}
+WRONG = {
+    "elu of a shifted relu": (lambda x, y: F.elu(torch.relu(x) - 1), lambda x, y: torch.relu(x) - 1),
+    "relu of a shifted elu": (lambda x, y: torch.relu(F.elu(x) + 0.5), lambda x, y: torch.relu(x) + 0.5),
+    "exponential below one": (lambda x, y: torch.relu(1 - torch.exp(-torch.relu(x))), lambda x, y: x * 0),
+    "the larger of turned exponentials": (
+        lambda x, y: torch.maximum(torch.exp(-x), torch.exp(-y)),
+        lambda x, y: torch.exp(-torch.maximum(x, y)),
+    ),
+    "a sigmoid's third": (
+        lambda x, y: torch.relu(torch.sigmoid(x) - 0.25),
+        lambda x, y: torch.where(x > 0, torch.sigmoid(x) - 0.25, torch.zeros_like(x)),
+    ),
+    "sigmoids compared, turned": (
+        lambda x, y: torch.where(torch.sigmoid(-x) > torch.sigmoid(-y), x, y),
+        lambda x, y: torch.where(x > y, x, y),
+    ),
+}
+
+
+def law(left: Callable[..., Any], right: Callable[..., Any]) -> type[Rule]:
+    def pattern(x: Float[Tensor, "n"], y: Float[Tensor, "n"]):
+        return left(x, y)
+
+    body = {
+        "__doc__": "A law.",
+        "source": "a test",
+        "pattern": staticmethod(pattern),
+        "replacement": staticmethod(lambda x, y: right(x, y)),
+    }
+    return type("Law", (Rule,), body)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_proved(name: str) -> None:
+    proof = prove_rule(law(*RIGHT[name]), timeout=10)
+    assert proof.proved, proof
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_not_proved(name: str) -> None:
+    assert not prove_rule(law(*WRONG[name]), timeout=5).proved
