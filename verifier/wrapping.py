@@ -18,6 +18,9 @@ from verifier.proof.solver import OutOfTime, clock
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _SECONDS = 1.0
 
+_EXACT = {"float64": 2**53, "float32": 2**24, "float16": 2**11, "bfloat16": 2**8}
+"""Whole numbers up to these are numbers of the floating dtype."""
+
 Range = tuple[Dim, Dim]
 
 
@@ -69,33 +72,51 @@ class _Ranges:
         kept, name = self.graph.operator(value.node), type(self.graph.operator(value.node)).__name__
         operands = [operand for operand in self.graph.operands(value.node) if operand is not None]
         if isinstance(kept, Scalar):
-            number = kept.value
+            number = int(kept.value) if isinstance(kept.value, float) and kept.value.is_integer() else kept.value
             return (number, number) if isinstance(number, (int, Expression)) and not isinstance(number, bool) else None
         if name == "Arange":
             fields = kept.attributes
             return (fields["start"], fields["stop"] - 1) if isinstance(fields["step"], int) and fields["step"] == 1 else None
         if name in _ONE_OPERAND:
-            return self.of(operands[0])
+            range_ = self.of(operands[0])
+            return range_ if range_ is not None and self._keeps(range_, self.graph.type(operands[0]), self.graph.type(value)) else None
         ranges = [self.of(operand) for operand in operands]
         if name == "Clamp" and len(operands) == 3 and ranges[1] is not None and ranges[2] is not None:
             low, high = ranges[1][0], ranges[2][1]
             return (low, high) if self.proves(at_least_zero(ranges[2][0] - ranges[1][1])) else None
-        if name in ("Add", "Subtract") and len(ranges) == 2 and ranges[0] is not None and ranges[1] is not None:
+        whole = all(kind_of(self.graph.type(operand).dtype) == "int" for operand in operands)
+        if whole and name in ("Add", "Subtract") and len(ranges) == 2 and ranges[0] is not None and ranges[1] is not None:
             (a, b), (c, d) = ranges[0], ranges[1]
             return (a + c, b + d) if name == "Add" else (a - d, b - c)
         return None
 
+    def _keeps(self, range_: Range, before: TensorType, after: TensorType) -> bool:
+        """Every whole number in the range is one of the dtype after, where that is a floating one."""
+        most = _EXACT.get(after.dtype) if kind_of(before.dtype) == "int" else None
+        return most is None or all(self.proves(at_least_zero(most - edge)) for edge in (range_[1], -range_[0]))
+
     def is_exact(self, node: int) -> bool:
         """The numbers that the node computes from exact ones do not wrap."""
         kept, (type_, *_) = self.graph.operator(node), self.graph.types(node)
+        if type(kept).__name__ == "Cast" and kind_of(type_.dtype) == "int":
+            return self._is_exact_cast(self.graph.operands(node)[0], type_.dtype)
         if type_.dtype != "int64":
             return False
         if type(kept).__name__ in ("FloorDivide", "TruncDivide"):
             divisor = self.graph.operands(node)[1]
             range_ = None if divisor is None else self.of(divisor)
             return range_ is not None and self.proves(at_least_zero(range_[0] - 1))
-        range_ = self.of(Value(node))
-        return range_ is not None and self.proves(at_least_zero(range_[0] - _LEAST)) and self.proves(at_least_zero(_MOST - range_[1]))
+        return self.holds(Value(node))
+
+    def _is_exact_cast(self, operand: Value | None, dtype: str) -> bool:
+        """The dtype holds a value taken to whole numbers; the bounds of a floating one are rounded to its own dtype (bfloat16: a 256th)."""
+        range_ = None if operand is None else self.of(operand)
+        if range_ is None or not all(isinstance(edge, int) for edge in range_) or dtype not in INTEGER_FORMATS:
+            return False
+        bits, signed = INTEGER_FORMATS[dtype]
+        least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+        low, high = (edge + sign * (abs(edge) >> 8) for edge, sign in zip(range_, (-1, 1), strict=True) if isinstance(edge, int))
+        return least <= low and high <= most
 
     def holds(self, value: Value) -> bool:
         """int64 holds the number."""
@@ -103,7 +124,11 @@ class _Ranges:
         return range_ is not None and self.proves(at_least_zero(range_[0] - _LEAST)) and self.proves(at_least_zero(_MOST - range_[1]))
 
 
-_ONE_OPERAND = {"Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Roll", "Repeat", "Identity", "Copy", "Contiguous", "Detach"}
+_ONE_OPERAND = {
+    "Reshape", "Permute", "Expand", "Slice", "Select", "Flip", "Roll", "Repeat", "Identity", "Copy", "Contiguous", "Detach",
+    "Floor", "Ceil", "Trunc", "Round", "Cast",
+}  # fmt: skip
+"""What leaves its operand's whole limits."""
 
 
 def may_wrap(graph: Graph, facts: Sequence[Truth] = ()) -> bool:

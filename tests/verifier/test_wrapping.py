@@ -156,3 +156,27 @@ def test_the_dtypes_of_outputs_agree_for_every_dtype() -> None:
 
 def test_bits_are_proved_in_float64_as_well() -> None:
     assert not proved(of_floats(lambda x, y, m, k: x > 0.1), lambda x, y, m, k: x * 1.0 > 0.100000000001, Equality.BITWISE)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype", "holds"),
+    [
+        (-100, 100, torch.int64, True),
+        (-100.0, 100.0, torch.int8, True),
+        (0, 255, torch.uint8, True),
+        (-129, 100, torch.int8, False),
+        (-1, 100, torch.uint8, False),
+        (-32767, 32767, torch.int16, False),  # in bfloat16, 32767 is 32768
+        (0.5, 200.5, torch.int64, False),  # limits that are no whole numbers are not followed
+        (0, None, torch.int64, False),
+    ],
+)
+def test_a_clamped_number_is_held_by_a_wide_enough_dtype(low: float, high: float | None, dtype: torch.dtype, holds: bool) -> None:
+    there_and_back = of_floats(lambda x, y, m, k: x.clamp(low, high).to(dtype).to(x.dtype))
+    assert proved(there_and_back, lambda x, y, m, k: x.clamp(low, high).trunc()) is holds
+    assert not proved(there_and_back, lambda x, y, m, k: x.clamp(low, high).floor()) or low >= 0
+
+
+def test_a_float_does_not_hold_every_long() -> None:
+    there_and_back = of_longs(lambda x, y, m, k: x.clamp(0, 1 << 40).to(torch.float32).to(torch.int64))
+    assert not proved(there_and_back, lambda x, y, m, k: x.clamp(0, 1 << 40))
