@@ -156,7 +156,9 @@ def apply_torch(function: Any, args: Sequence[Any], kwargs: dict[str, Any], grap
         operator, operands = declared.bind(*_plain(args), **_plain(kwargs))
     except Unsupported as error:
         raise TraceError(f"{name}: {error}") from error
-    return add_application(graph, operator, operands)
+    result = add_application(graph, operator, operands)
+    named = getattr(torch.return_types, name, None)  # x.max(-1).values
+    return named(result) if named is not None and isinstance(result, tuple) and len(result) == named.n_sequence_fields else result
 
 
 class _Tracing(TorchFunctionMode):

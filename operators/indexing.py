@@ -186,6 +186,8 @@ class Index(Lookup):
     x: [*s, d₁, …, dₘ, *t]   positionsᵢ: [*k]   ->   [*s, *k, *t]
     """
 
+    from_the_end: ClassVar[bool] = True
+
     first: int
 
     def shape(self, *operands: TensorType) -> tuple[Dim, ...]:

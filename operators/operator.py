@@ -70,6 +70,8 @@ class Operator:
     """torch returns a tuple of outputs (even of one)."""
     aliases: ClassVar[bool] = False
     """The output is a view of the first operand in PyTorch."""
+    from_the_end: ClassVar[bool] = False
+    """Negative positions count from the end."""
     absent: ClassVar[dict[int, float]] = {}
     """Optional operands by position, with the number that stands for an absent one (a convolution's bias: 0)."""
     torch_names: ClassVar[tuple[str, ...]] = ()

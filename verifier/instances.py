@@ -19,7 +19,7 @@ from rewrites.rule import Requires, Rule
 from rewrites.signature import ChoiceVariable, IntegerVariable, RealVariable, TensorVariable
 from verifier import conditions
 from verifier.drawing import drawn_cases
-from verifier.positions import extents_of_positions, within
+from verifier.positions import Positions, positions_in
 from verifier.sizes import Assignment, SizeModel, flattened
 from verifier.values import EXTREME, LAYOUTS, ORDINARY, POSITIVE, SMALL, SPECIAL, draw_number, draw_values, laid_out
 
@@ -146,9 +146,9 @@ class Ground:
         return found
 
     @cached_property
-    def positions(self) -> dict[str, list[Dim]]:
-        """Of tensors that the pattern reads as positions: how many positions there are, for each reading."""
-        return extents_of_positions(self.trace.pattern) if isinstance(self.trace, TracedCase) else {}
+    def positions(self) -> dict[str, Positions]:
+        """The tensors that the pattern reads as positions."""
+        return positions_in(self.trace.pattern) if isinstance(self.trace, TracedCase) else {}
 
     def shapes(self, sizes: Assignment, most: int = MOST_ELEMENTS) -> dict[str, tuple[int, ...]] | None:
         """The shape of every tensor variable; None when a dim is negative or the tensors have more than `most` elements together."""
@@ -244,8 +244,8 @@ class Space:
             scale = source.randrange(256) if source.random() < 0.5 else 0
             kinds = self.kinds(kind)
             tensors = {name: draw_values(kinds[name], shapes[name], dtypes[name], source.randrange(1 << 30), scale) for name in names}
-            if ground.positions and source.random() < 0.8:
-                tensors = {name: within(tensor, ground.positions.get(name, ()), sizes) for name, tensor in tensors.items()}
+            turned = bool(ground.positions) and source.random() < 0.2
+            tensors |= {name: read.within(tensors[name], sizes, turned) for name, read in ground.positions.items()}
             tensors = {name: tensors[shared.get(name, name)] for name in names}
             instance = Instance(
                 self.rule, ground.case, sizes, reals, tensors, dict(zip(names, layouts, strict=False)), shared, values, seed

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 
@@ -12,15 +13,34 @@ from operators.sources import Input
 from verifier.wrapping import MOVES
 
 
-def extents_of_positions(graph: Graph) -> dict[str, list[Dim]]:
-    """Of the inputs that some operator reads as positions, as they are or moved: how many positions there are, for each reading."""
-    found: dict[str, list[Dim]] = {}
+@dataclass
+class Positions:
+    """What a tensor's positions index: how many there are, for each reading, and whether all readings count negative ones from the end."""
+
+    extents: list[Dim] = field(default_factory=list)
+    from_the_end: bool = True
+
+    def within(self, tensor: torch.Tensor, sizes: Mapping[str, int], turned: bool) -> torch.Tensor:
+        """The tensor with its whole numbers taken into the range of the fewest; `turned`, as negative ones where these count."""
+        values: dict[Atom, Dim] = {Symbol(name): value for name, value in sizes.items()}
+        fewest = min((size for extent in self.extents if isinstance(size := substitute(extent, values), int)), default=0)
+        if not 0 < fewest <= torch.iinfo(tensor.dtype).max:
+            return tensor
+        taken = tensor.remainder(fewest)
+        return taken - fewest if turned and self.from_the_end and len(self.extents) == 1 and tensor.dtype.is_signed else taken
+
+
+def positions_in(graph: Graph) -> dict[str, Positions]:
+    """The inputs that some operator reads as positions, as they are or moved."""
+    found: dict[str, Positions] = {}
     for node in graph:
-        operands = graph.operands(node)
+        operator, operands = graph.operator(node), graph.operands(node)
         types = [None if value is None else graph.type(value) for value in operands]
-        for number, extent in graph.operator(node).positions(*types).items():
+        for number, extent in operator.positions(*types).items():
             for name in _sources(graph, operands[number]):
-                found.setdefault(name, []).append(extent)
+                positions = found.setdefault(name, Positions())
+                positions.extents.append(extent)
+                positions.from_the_end &= operator.from_the_end
     return found
 
 
@@ -36,11 +56,4 @@ def _sources(graph: Graph, value: Value | None) -> set[str]:
     return {name for operand in graph.operands(value.node) for name in _sources(graph, operand)}
 
 
-def within(tensor: torch.Tensor, extents: Sequence[Dim], sizes: Mapping[str, int]) -> torch.Tensor:
-    """The tensor with its whole numbers taken into the range of the fewest positions that it is read as."""
-    values: dict[Atom, Dim] = {Symbol(name): value for name, value in sizes.items()}
-    fewest = min((size for extent in extents if isinstance(size := substitute(extent, values), int)), default=0)
-    return tensor.remainder(fewest) if 0 < fewest <= torch.iinfo(tensor.dtype).max else tensor
-
-
-__all__ = ["extents_of_positions", "within"]
+__all__ = ["Positions", "positions_in"]
