@@ -1,4 +1,4 @@
-"""Proofs for all shapes where windows and groups are numbers: an index below 4 is two below 2; with near misses."""
+"""Proofs for all shapes where windows and groups are numbers: an index below 4 is two below 2, or 0, 1, 2 and 3; with near misses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
@@ -50,7 +51,35 @@ RIGHT = {
         lambda x: F.adaptive_avg_pool2d(x, 1),
     ),
 }
+WRITTEN_OUT = {
+    "an average of two": (SERIES, lambda x: F.avg_pool1d(x, 2, 1), lambda x: (x[..., 1:] + x[..., :-1]) / 2),
+    "a maximum of two": (SERIES, lambda x: F.max_pool1d(x, 2, 1), lambda x: torch.maximum(x[..., 1:], x[..., :-1])),
+    "an average of four": (
+        "b c 2*h 2*w",
+        lambda x: F.avg_pool2d(x, 2),
+        lambda x: (x[..., ::2, ::2] + x[..., 1::2, ::2] + x[..., ::2, 1::2] + x[..., 1::2, 1::2]) / 4,
+    ),
+    "a softmax of two": ("n 2", lambda x: torch.softmax(x, -1)[:, 0], lambda x: torch.sigmoid(x[:, 0] - x[:, 1])),
+    "a variance of three": (
+        "n 3",
+        lambda x: x.var(-1, correction=0),
+        lambda x: ((x[:, 0] - x[:, 1]) ** 2 + (x[:, 0] - x[:, 2]) ** 2 + (x[:, 1] - x[:, 2]) ** 2) / 9,
+    ),
+    "a kernel with zeros for a dilation": (
+        "d c 3",
+        lambda x: F.conv1d(torch.ones(1, x.shape[1], 9), x, dilation=2),
+        lambda x: F.conv1d(torch.ones(1, x.shape[1], 9), torch.stack([x[..., 0], 0 * x[..., 0], x[..., 1], 0 * x[..., 0], x[..., 2]], -1)),
+    ),
+}
+RIGHT |= WRITTEN_OUT
 WRONG = {
+    "an average of distant two": (SERIES, lambda x: F.avg_pool1d(x, 3, 1), lambda x: (x[..., 2:] + x[..., :-2]) / 2),
+    "a variance of three, doubled": (
+        "n 3",
+        lambda x: x.var(-1, correction=0),
+        lambda x: ((x[:, 0] - x[:, 1]) ** 2 + (x[:, 0] - x[:, 2]) ** 2 + (x[:, 1] - x[:, 2]) ** 2) / 6,
+    ),
+    "a softmax of two, turned": ("n 2", lambda x: torch.softmax(x, -1)[:, 0], lambda x: torch.sigmoid(x[:, 1] - x[:, 0])),
     "a group of another size": ("b 12*n", lambda x: groups(groups(x, 2).sum(-1), 2).sum(-1), lambda x: groups(x, 4).amax(-1)),
     "every other element": ("b 4*n", lambda x: groups(x[:, ::2], 2).sum(-1), lambda x: groups(x, 4).sum(-1)),
     "pairs of distant elements": (

@@ -14,7 +14,7 @@ from operators.formulas import Formula, Truth, at_least_zero, equal, formula_sym
 from operators.meaning import interpreted_by, ravel
 from operators.operator import collecting_obligations
 from operators.predicates import substitute_formula
-from verifier.proof.algebra import Symbolic, _value
+from verifier.proof.algebra import UNROLLED, Symbolic, _value
 from verifier.proof.compare import Comparison_, missing_split
 from verifier.proof.equalities import single_numbers, solved_equalities
 from verifier.proof.facts import Contradiction, attribute_facts, flattened, size_factors, size_facts, solved, with_sizes
@@ -148,17 +148,37 @@ class _Attempts:
         return Knowledge(facts, bounds=self.bounds, seconds=self.timeout - (clock() - self.started))
 
     def _output(self, position: int, facts: Sequence[Truth], splits: dict[Expression, Dim]) -> tuple[NormalForms, bool, tuple[str, ...]]:
+        compared, numbers = self._compared(position, facts, splits, UNROLLED)
+        if compared[1] or not numbers:
+            return compared
+        partial = self.partial
+        try:
+            written_out, _ = self._compared(position, facts, dict(splits), WRITTEN_OUT)
+        except (OutOfTime, NotImplementedError, TooManyDigits, RecursionError):
+            written_out = compared
+        if not written_out[1]:
+            self.partial = partial
+        return written_out if written_out[1] else compared
+
+    def _compared(
+        self, position: int, facts: Sequence[Truth], splits: dict[Expression, Dim], unrolled: int
+    ) -> tuple[tuple[NormalForms, bool, tuple[str, ...]], bool]:
+        """One output with sums up to a number of terms written out; whether there are more that could be."""
         for _ in range(24):
             knowledge = self._knowledge(facts)
             knowledge.splits.update(splits)
             try:
-                with knowing(knowledge), interpreted_by(Symbolic()):
+                with knowing(knowledge), interpreted_by(Symbolic(unrolled)):
                     compared = _compare_output(self.outputs()[position], knowledge, self.comparison())
                     self.partial = knowledge.partial
-                    return compared
+                    return compared, any(isinstance(size, int) and unrolled < size <= WRITTEN_OUT for size in knowledge.extents.values())
             except SplitNeeded as needed:
                 splits[Expression.of(needed.extent)] = needed.radix
         raise TooManyDigits("indices need too many digits")
+
+
+WRITTEN_OUT = 9
+"""Sums of at most so many terms are written out where they are not proved equal as they stand: a kernel's positions, one by one."""
 
 
 def at_least_one(facts: Iterable[Truth], factors: Iterable[Symbol] = ()) -> list[Truth]:
