@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from rewrites.rule import Equality, Rule
-from verifier.comparing import Difference, Judgement, Kind, Standard
+from verifier.comparing import Difference, Judgement, Kind, Standard, compare
 from verifier.instances import Instance, Space
 from verifier.running import run_sides
 from verifier.shrinking import smallest
@@ -99,6 +99,8 @@ def compare_gradients(rule: type[Rule], space: Space, examples: int, seed: int, 
             return None  # PyTorch's own gradients of means over nothing are NaN
         of_gradients = replace(instance, rule=derived)
         found = check(of_gradients, standard, report)
+        if found is not None:
+            found = _where_finite(of_gradients, standard)
         if found is None or (found.kind is Kind.VALUE and _within_single_precision(of_gradients)):
             return None
         return _in_words(found, instance)
@@ -108,6 +110,15 @@ def compare_gradients(rule: type[Rule], space: Space, examples: int, seed: int, 
         instance, difference = smallest(space, failure.instance, failure.difference, judge, deadline)
         report.failure = Failure(instance, difference, report.examples)
     return report
+
+
+def _where_finite(instance: Instance, standard: Standard) -> Difference | None:
+    """The difference where the pattern's own gradients are finite; elsewhere (√x at 0, or below it) there are none to keep."""
+    left, right = run_sides(instance)
+    if left.error is None and right.error is None:
+        pairs = zip(left.outputs, right.outputs, strict=True)
+        right = replace(right, outputs=[torch.where(a.isfinite(), b, a) if a.shape == b.shape else b for a, b in pairs])
+    return compare(instance, left, right, standard)
 
 
 def _within_single_precision(instance: Instance) -> bool:
@@ -157,7 +168,8 @@ def gradients(side):
 left, right = gradients(pattern), gradients(replacement)
 print("gradients of the pattern:", *left, sep="\\n")
 print("gradients of the replacement:", *right, sep="\\n")
-same = all(torch.allclose(a, b, rtol=1e-9, atol=1e-9, equal_nan=True) for a, b in zip(left, right))
+kept = [torch.where(a.isfinite(), b, a) for a, b in zip(left, right)]  # where the pattern has no finite gradient, there is none to keep
+same = all(torch.allclose(a, b, rtol=1e-9, atol=1e-9, equal_nan=True) for a, b in zip(left, kept))
 print("the gradients agree" if same else "the gradients differ")
 sys.exit(0 if same else 1)
 """.strip()

@@ -26,6 +26,7 @@ from rewrites.library import library
 from rewrites.match import find_matches
 from rewrites.ranks import every_rank
 from rewrites.rule import Rule, remembered
+from verifier.gradients import TAIL as GRADIENT_TAIL
 from verifier.gradients import compare_gradients
 from verifier.instances import Instance, Space
 from verifier.mutants import mutants, without_conditions
@@ -59,13 +60,13 @@ def check_tests(rule: type[Rule], seed: int, examples: int) -> Problem | None:
     failure = report.failure
     if failure is None and rule.trainable and report.examples:
         failure = compare_gradients(rule, space, examples, seed, float("inf")).failure
-    if failure is None:
-        return None
-    return _refuted(failure, seed)
+        if failure is not None:
+            return _refuted(failure, seed, GRADIENT_TAIL)
+    return None if failure is None else _refuted(failure, seed)
 
 
-def _refuted(failure: Failure, seed: int) -> Problem:
-    found = counterexample(failure.instance, failure.difference, failure.examples, seed)
+def _refuted(failure: Failure, seed: int, tail: str | None = None) -> Problem:
+    found = counterexample(failure.instance, failure.difference, failure.examples, seed, tail)
     return Problem(f"{found.rule} is refuted: {found.kind}", f"{found.rule} is refuted\n{found}", found.script)
 
 

@@ -146,6 +146,32 @@ class PaddingLearns(Rule):
         return F.embedding(i, table)
 
 
+class RootBesideAnother(Rule):
+    """A branch that is not taken, where its root is of a negative number."""
+
+    source = "a mistake in training"
+    trainable = True
+
+    def pattern(x: Float[Tensor, "n"]):
+        return torch.where(x > 1, torch.sqrt(x.clamp(min=1.0)), x)
+
+    def replacement(x):
+        return torch.where(x > 1, torch.sqrt(x), x)
+
+
+class RootOfSome(Rule):
+    """Of elements that are not read, no root is taken."""
+
+    source = "pointwise functions act on single elements"
+    trainable = True
+
+    def pattern(x: Float[Tensor, "2*n"]):
+        return torch.sqrt(x)[::2]
+
+    def replacement(x):
+        return torch.sqrt(x[::2])
+
+
 class KeepsTheGradient(Rule):
     """x² = x · x."""
 
@@ -170,6 +196,7 @@ class KeepsTheGradient(Rule):
         (CopyRemoved, ("aliasing",)),
         (StopsTheGradient, ("gradient",)),
         (PaddingLearns, ("gradient",)),
+        (RootBesideAnother, ("gradient",)),
     ],
 )
 def test_an_effect_that_is_not_preserved_refutes(rule: type[Rule], kinds: tuple[str, ...], tmp_path: Path) -> None:
@@ -183,7 +210,13 @@ def test_an_effect_that_is_not_preserved_refutes(rule: type[Rule], kinds: tuple[
 
 
 @pytest.mark.parametrize(
-    ("rule", "status"), [(DropoutAfterScale, Status.TESTED), (CopyOfAResult, Status.PROVED), (KeepsTheGradient, Status.PROVED)]
+    ("rule", "status"),
+    [
+        (DropoutAfterScale, Status.TESTED),
+        (CopyOfAResult, Status.PROVED),
+        (KeepsTheGradient, Status.PROVED),
+        (RootOfSome, Status.PROVED),
+    ],
 )
 def test_an_effect_that_is_preserved_holds(rule: type[Rule], status: Status) -> None:
     verdict = verify(rule, examples=40)
