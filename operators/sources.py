@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from operators.expressions import Dim
+from operators.expressions import Dim, Expression
 from operators.formulas import at_least_zero
 from operators.meaning import constant, convert
 from operators.operator import Operator, TensorType, operator, require, torch_dtype
@@ -96,7 +96,6 @@ class Full(Operator):
         import torch
 
         if dtype is None:
-            dtype = (
-                torch.bool if isinstance(fill_value, bool) else torch.int64 if isinstance(fill_value, int) else torch.get_default_dtype()
-            )
+            whole = isinstance(fill_value, (int, Expression))
+            dtype = torch.bool if isinstance(fill_value, bool) else torch.int64 if whole else torch.get_default_dtype()
         return cls(tuple(size), str(dtype).removeprefix("torch.")), [fill_value]

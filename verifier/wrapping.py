@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphs.graph import Graph, Value
-from operators.expressions import Dim, Expression
+from operators.expressions import Dim, Expression, product
 from operators.formulas import Truth, at_least_zero
 from operators.operator import Operator, TensorType, kind_of
 from operators.sources import Scalar
@@ -80,6 +80,9 @@ class _Ranges:
         if name in _ONE_OPERAND:
             range_ = self.of(operands[0])
             return range_ if range_ is not None and self._keeps(range_, self.graph.type(operands[0]), self.graph.type(value)) else None
+        if name == "Sum" and self.graph.type(operands[0]).dtype == "bool":
+            shape = self.graph.type(operands[0]).shape
+            return (0, product(shape[axis] for axis in kept.attributes["axes"]))
         ranges = [self.of(operand) for operand in operands]
         if name == "Clamp" and len(operands) == 3 and ranges[1] is not None and ranges[2] is not None:
             low, high = ranges[1][0], ranges[2][1]

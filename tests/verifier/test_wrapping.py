@@ -180,3 +180,15 @@ def test_a_clamped_number_is_held_by_a_wide_enough_dtype(low: float, high: float
 def test_a_float_does_not_hold_every_long() -> None:
     there_and_back = of_longs(lambda x, y, m, k: x.clamp(0, 1 << 40).to(torch.float32).to(torch.int64))
     assert not proved(there_and_back, lambda x, y, m, k: x.clamp(0, 1 << 40))
+
+
+def test_truths_that_are_counted_do_not_wrap() -> None:
+    def counted(left: Side) -> Side:
+        def pattern(x: Float[Tensor, "n m"], y: Float[Tensor, "n m"], m: int, k: int):
+            return left(x, y, m, k)
+
+        return pattern
+
+    assert proved(counted(lambda x, y, m, k: (x > y).sum(-1) > 0), lambda x, y, m, k: (x > y).any(-1))
+    assert proved(counted(lambda x, y, m, k: (x > 0).sum(-1) + (x <= 0).sum(-1)), lambda x, y, m, k: torch.full((x.shape[0],), x.shape[1]))
+    assert not proved(counted(lambda x, y, m, k: (x > y).sum(-1) > 1), lambda x, y, m, k: (x > y).any(-1))
