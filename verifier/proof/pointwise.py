@@ -129,6 +129,8 @@ class Reals:
             learn(z3.And(unknown > 0, unknown < 1))
         if factor.name in _AT_ZERO and _is_affine(factor.arguments[0]):
             self._learn_increase(factor.name, self.value(factor.arguments[0]), unknown)
+        if factor.name == "log" and _is_affine(factor.arguments[0]):
+            self._learn_logarithm(self.value(factor.arguments[0]), unknown)
         if factor.name == "number":
             return self.value(factor.arguments[0])
         if factor.name not in _DEFINED or factor.name == "sigmoid":
@@ -167,6 +169,13 @@ class Reals:
             learn((inner == place) == (unknown == value))
         if len(others) < _MOST_COMPARED:
             others.append((inner, unknown))
+
+    def _learn_logarithm(self, inner: Any, unknown: Any) -> None:
+        """Where a logarithm lies beside 0, and what it is of an exponential."""
+        z3, learn = self.z3, self.integers.constraints.append
+        learn(z3.Implies(inner > 0, z3.And((inner > 1) == (unknown > 0), (inner == 1) == (unknown == 0))))
+        for exponent, power in self._increasing.get("exp", ()):
+            learn((inner == power) == z3.And(inner > 0, unknown == exponent))
 
 
 def _is_affine(value: Value) -> bool:
