@@ -188,8 +188,11 @@ def _takes(graph: Graph, inputs: Sequence[Tensor]) -> bool:
 
 
 def _interpreted(graph: Graph, inputs: Sequence[Tensor], seed: int) -> Any:
-    with drawing_from(seed, inputs), torch.no_grad():
-        return run_module(graph, *inputs)
+    """The graph's results where gradients are recorded, as eager PyTorch's are: its attention takes another kernel there."""
+    given = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in inputs]
+    with drawing_from(seed, given):
+        results = run_module(graph, *given)
+    return torch.utils._pytree.tree_map(lambda x: x.detach() if isinstance(x, Tensor) else x, results)
 
 
 def optimised(
