@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
-from torch import Tensor
 
-from rewrites.rule import Rule
-from verifier.proof.rules import prove_rule
+from tests.verifier.laws_of_functions import proof_of
 
 RIGHT = {
     "elu of relu": (lambda x, y: F.elu(torch.relu(x)), lambda x, y: torch.relu(x)),
@@ -64,25 +58,12 @@ WRONG = {
 }
 
 
-def law(left: Callable[..., Any], right: Callable[..., Any]) -> type[Rule]:
-    def pattern(x: Float[Tensor, "n"], y: Float[Tensor, "n"]):
-        return left(x, y)
-
-    body = {
-        "__doc__": "A law.",
-        "source": "a test",
-        "pattern": staticmethod(pattern),
-        "replacement": staticmethod(lambda x, y: right(x, y)),
-    }
-    return type("Law", (Rule,), body)
-
-
 @pytest.mark.parametrize("name", RIGHT)
 def test_proved(name: str) -> None:
-    proof = prove_rule(law(*RIGHT[name]), timeout=10)
+    proof = proof_of(("n", "n"), *RIGHT[name])
     assert proof.proved, proof
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_not_proved(name: str) -> None:
-    assert not prove_rule(law(*WRONG[name]), timeout=5).proved
+    assert not proof_of(("n", "n"), *WRONG[name], timeout=5).proved

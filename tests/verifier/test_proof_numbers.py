@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
-from torch import Tensor
 
-from rewrites.rule import Rule
-from verifier.proof.rules import prove_rule
-
-
-def law(shape: str, left: Callable[..., Any], right: Callable[..., Any]) -> type[Rule]:
-    def pattern(x):
-        return left(x)
-
-    pattern.__annotations__ = {"x": Float[Tensor, shape]}
-    body = {"__doc__": "A law.", "source": "a test", "pattern": staticmethod(pattern), "replacement": staticmethod(lambda x: right(x))}
-    return type("Law", (Rule,), body)
+from tests.verifier.laws_of_functions import proof_of
 
 
 def groups(x: Any, size: int) -> Any:
@@ -100,10 +87,10 @@ WRONG = {
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_proved(name: str) -> None:
-    proof = prove_rule(law(*RIGHT[name]), timeout=10)
+    proof = proof_of(RIGHT[name][:1], *RIGHT[name][1:])
     assert proof.proved, proof
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_not_proved(name: str) -> None:
-    assert not prove_rule(law(*WRONG[name]), timeout=5).proved
+    assert not proof_of(WRONG[name][:1], *WRONG[name][1:], timeout=5).proved
