@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from rewrites.rule import Equality, Rule
-from verifier.comparing import Difference, Judgement, Kind, Standard, compare
+from verifier.comparing import Difference, Standard, compare
 from verifier.instances import Instance, Space
+from verifier.judging import Judgement, Kind
 from verifier.running import run_sides
 from verifier.shrinking import smallest
 from verifier.testing import Failure, Report, Stage, check, search

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from verifier.comparing import Difference, Judgement, Kind
+from verifier.comparing import Difference
 from verifier.instances import Instance
+from verifier.judging import Judgement, Kind
 from verifier.running import Call, record
 from verifier.values import laid_out
 
@@ -251,8 +252,10 @@ def _comparison_code(instance: Instance, difference: Difference) -> str:
         if tensors:
             bound = Judgement.of(instance).bound(tensors[0].dtype)
     body = _COMPARISON.replace("SEED", str(instance.seed)).replace("BOUND", repr(bound))
+    numbers = {difference.left, difference.right}.isdisjoint(("nan", "inf", "-inf"))
     tests = {
-        Kind.VALUE: "same = values_agree",
+        Kind.VALUE: "same = values_agree" if numbers else "same = classes_agree",
+        Kind.UNDEFINED: "same = classes_agree",
         Kind.NAN_INF: "same = classes_agree and values_agree",
         Kind.OVERFLOW: "same = classes_agree and values_agree",
         Kind.SIGNED_ZERO: "same = bits_agree",

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from verifier.comparing import Difference, Kind
+from verifier.comparing import Difference
 from verifier.instances import Ground, Instance, Space, condition_holds
+from verifier.judging import Kind
 from verifier.sizes import Assignment
 from verifier.values import DISTINCT, POSITIVE, SMALL, TIES
 

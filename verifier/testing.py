@@ -12,9 +12,10 @@ from hypothesis import seed as seeded
 from hypothesis.errors import Flaky, Unsatisfiable
 
 from rewrites.rule import Rule
-from verifier.comparing import Difference, Kind, Standard, compare
+from verifier.comparing import Difference, Standard, compare
 from verifier.grids import grids, without_zeros
 from verifier.instances import FLOATS, Instance, Space, instances
+from verifier.judging import Kind
 from verifier.notes import notes_kept_apart
 from verifier.running import Outcome, run_sides
 from verifier.shrinking import smallest

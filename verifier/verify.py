@@ -16,13 +16,14 @@ from rewrites.rule import Rule
 from rewrites.signature import RuleDefinitionError
 from verifier import forms
 from verifier.backward import gradients_proved
-from verifier.comparing import CHANGES, Kind, Standard
+from verifier.comparing import CHANGES, Standard
 from verifier.conditions import impossible
 from verifier.faithful import unfaithful
 from verifier.gradients import TAIL as GRADIENT_TAIL
 from verifier.gradients import compare_gradients
 from verifier.instances import FLOATS, Instance, Space
 from verifier.isolation import TimeLimit, time_limit
+from verifier.judging import Kind
 from verifier.proving import prove_all
 from verifier.refuting import counterexample
 from verifier.rounding import worst_errors

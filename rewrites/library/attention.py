@@ -295,6 +295,7 @@ class LinearAttentionAssociates(Rule):
 
     source = "Katharopoulos et al. 2020, section 3.2"
     equality = wider
+    requires = [Requires("there is a key, so that the sum of no weights divides nothing", lambda s: s >= 1)]
     trainable = True
 
     def pattern(q: Queries, k: Keys, v: Values):

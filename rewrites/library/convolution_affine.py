@@ -100,6 +100,12 @@ class ScalarFactorBeforeConvolution(Rule):
     source = "linearity of convolution in its input; padding is of zeros, which scaling keeps"
     settles = True
     equality = recombined
+    requires = [
+        Requires(
+            "nothing is divided by zero, which would make the padding undefined too",
+            lambda factor, operation: operation == "mul" or factor != 0,
+        )
+    ]
     trainable = True
 
     def pattern(x: Image, factor: float, operation: Literal["mul", "div"], weight: Kernels, bias: PerOutput,
@@ -152,6 +158,7 @@ class DivisorBeforeConvolution(Rule):
     source = "linearity of convolution in its input; padding is of zeros, which scaling keeps"
     settles = True
     equality = recombined
+    requires = [Requires("no scale is zero, which would make the padding undefined too", lambda scale: scale != 0)]
     trainable = True
 
     def pattern(x: Image, scale: Weight[Float[Tensor, "groups*c 1 1"]], weight: Kernels, bias: PerOutput,

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from rewrites import Change, Equality, Rule, Weight
+from rewrites import Change, Equality, Requires, Rule, Weight
 
 recombined = Equality.REAL.allowing(Change.NAN_INF, Change.OVERFLOW, Change.SIGNED_ZERO)
 
@@ -128,6 +128,7 @@ class DivisorMovesOutOfMatMul(Rule):
 
     source = "linear algebra"
     equality = recombined
+    requires = [Requires("the divisor is not zero, which a sum of nothing would not show", lambda divisor: divisor != 0)]
     trainable = True
     bidirectional = True
 

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rewrites import Rule
-from verifier.comparing import Judgement, Kind
 from verifier.instances import Instance, Space
+from verifier.judging import Judgement, Kind
 
 
 class ProductOfExponentials(Rule):
