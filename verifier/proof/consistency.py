@@ -16,7 +16,7 @@ from rewrites.cases import TracedCase
 from verifier.proof.conditions import bounds_from
 from verifier.proof.evaluate import Evaluation
 from verifier.proof.knowledge import Bound
-from verifier.proof.prove import Proof
+from verifier.proof.prove import WHERE_DEFINED, Proof
 from verifier.proof.refute import Refuter, _numbers, defined
 from verifier.proof.rounded import WithErrors, differ
 
@@ -60,9 +60,12 @@ def difference_of_forms(
                 elements[name, at] = refuter._draw(name, at, elements)
             return elements[name, at]
 
+        undefined = False
         for side, direct, normal, place in _pairs(refuter, proof, sizes, element):
             a, b = defined(direct), defined(normal)
-            if a is not None and b is not None:
+            if side == "pattern":
+                undefined = a is None and WHERE_DEFINED in proof.scope
+            if a is not None and b is not None and not undefined:
                 compared += 1
                 if differ(a, b):
                     return Comparison(

@@ -45,7 +45,8 @@ class Knowledge:
     """Facts and what follows from them at a glance; `bounds` are what is known of tensors' elements.
 
     `values` maps a tensor's name to `positive`, `nonnegative` or `nonzero`. `splits` maps an extent to the radix of its lower digit;
-    `nonzero` holds the keys of values that are known not to be zero; `assumptions` the guards under which an element is being computed;
+    `nonzero` and `nonnegative` hold the keys of factors and the directions of values (see `signs.direction`) that are known not to be zero
+    or not to be negative; `assumptions` the guards under which an element is being computed;
     `digits` remembers what the digit rule made of guards; `partial` is set when a quotient was cancelled that is not defined over
     an empty range.
     """
@@ -64,6 +65,7 @@ class Knowledge:
         self.splits: dict[Expression, Dim] = {}
         self.deadline = clock() + seconds
         self.nonzero: set[str] = set()
+        self.nonnegative: set[str] = set()
         self.partial = False
         self.assumptions: tuple[Formula, ...] = ()
         self._evident: dict[Expression, bool] = {}

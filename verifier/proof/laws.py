@@ -120,7 +120,7 @@ def _absolute_of(factor: Largest) -> Value | None:
 
 
 def exponential(value: Value) -> Value:
-    """eˣ: e⁰ = 1, e⁻∞ = 0, e^(n·log x) = xⁿ for x > 0 (DLMF 4.2.2, 4.8.15)."""
+    """eˣ: e⁰ = 1, e⁻∞ = 0, e^(n·log x) = xⁿ for x > 0 (DLMF 4.2.2, 4.8.15), and for x = 0 where n > 0: log 0 is −∞."""
     return by_cases([value], _exponential)
 
 
@@ -135,7 +135,9 @@ def _exponential(value: Value) -> Value:
         if product.bound or product.guards or len(product.factors) != 1 or coefficient.denominator != 1:
             continue
         factor, power = product.factors[0]
-        if isinstance(factor, Function) and factor.name == "log" and power == 1 and is_positive(factor.arguments[0]):
+        if not isinstance(factor, Function) or factor.name != "log" or power != 1:
+            continue
+        if is_positive(factor.arguments[0]) or (coefficient > 0 and is_nonnegative(factor.arguments[0])):
             base = factor.arguments[0] if coefficient > 0 else inverse(factor.arguments[0])
             for _ in range(abs(int(coefficient))):
                 result = result * base

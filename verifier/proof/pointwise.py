@@ -91,6 +91,10 @@ class Reals:
                 return z3.ToReal(self.integers.atom(Data(Value.of(factor))))
             if known is not None:
                 learn(unknown > 0 if known == "positive" else unknown >= 0 if known == "nonnegative" else unknown != 0)
+            if factor.key in current().nonnegative:
+                learn(unknown >= 0)
+            if factor.key in current().nonzero:
+                learn(unknown != 0)
         elif isinstance(factor, Largest):
             self._define_largest(factor, unknown)
         elif isinstance(factor, Function):

@@ -16,16 +16,18 @@ from operators.operator import collecting_obligations
 from operators.predicates import substitute_formula
 from verifier.proof.algebra import UNROLLED, Symbolic, _value
 from verifier.proof.compare import Comparison_, missing_split
+from verifier.proof.domains import learn_domains
 from verifier.proof.equalities import single_numbers, solved_equalities
 from verifier.proof.facts import Contradiction, attribute_facts, flattened, size_factors, size_facts, solved, with_sizes
 from verifier.proof.knowledge import Bound, Index, Knowledge, SplitNeeded, below_quotients, knowing
 from verifier.proof.readable import value_text
 from verifier.proof.solver import OutOfTime, clock
 from verifier.proof.terms import Value
-from verifier.proof.unfold import Unfolded
+from verifier.proof.unfold import Unfolded, type_name
 from verifier.sizes import evaluator
 
 PROVED, UNDECIDED, VACUOUS = "proved", "undecided", "vacuous"
+WHERE_DEFINED = "where the pattern is defined"
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ class _Attempts:
     started: float = field(default_factory=clock)
     positive: Sequence[Truth] | None = None
     partial: bool = False
+    where_defined: bool = False
+    domains: bool = False
     comparison: Callable[[], Comparison_] = Comparison_
 
     def run(self, missing: Callable[[Knowledge], str]) -> Proof:
@@ -120,7 +124,8 @@ class _Attempts:
         return self._scoped(again, "all sizes ≥ 1") if again.proved else self._scoped(first, "all sizes ≥ 0")
 
     def _scoped(self, proof: Proof, sizes: str) -> Proof:
-        return replace(proof, seconds=time.monotonic() - self.begin, scope=(sizes, *proof.scope))
+        defined = (WHERE_DEFINED,) if self.domains and proof.proved else ()
+        return replace(proof, seconds=time.monotonic() - self.begin, scope=(sizes, *defined, *proof.scope))
 
     def _attempt(self, facts: Sequence[Truth], missing: Callable[[Knowledge], str]) -> Proof:
         splits: dict[Expression, Dim] = {}
@@ -149,27 +154,33 @@ class _Attempts:
 
     def _output(self, position: int, facts: Sequence[Truth], splits: dict[Expression, Dim]) -> tuple[NormalForms, bool, tuple[str, ...]]:
         compared, numbers = self._compared(position, facts, splits, UNROLLED)
-        if compared[1] or not numbers:
-            return compared
         partial = self.partial
-        try:
-            written_out, _ = self._compared(position, facts, dict(splits), WRITTEN_OUT)
-        except (OutOfTime, NotImplementedError, TooManyDigits, RecursionError):
-            written_out = compared
-        if not written_out[1]:
+        for unrolled, domains in ((WRITTEN_OUT, False),) * numbers + ((UNROLLED, True),) * self.where_defined:
+            if compared[1]:
+                break
+            try:
+                other, _ = self._compared(position, facts, dict(splits), unrolled, domains)
+            except (OutOfTime, NotImplementedError, TooManyDigits, RecursionError):
+                continue
+            if other[1]:
+                self.domains = self.domains or domains
+                return other
             self.partial = partial
-        return written_out if written_out[1] else compared
+        return compared
 
     def _compared(
-        self, position: int, facts: Sequence[Truth], splits: dict[Expression, Dim], unrolled: int
+        self, position: int, facts: Sequence[Truth], splits: dict[Expression, Dim], unrolled: int, domains: bool = False
     ) -> tuple[tuple[NormalForms, bool, tuple[str, ...]], bool]:
-        """One output with sums up to a number of terms written out; whether there are more that could be."""
+        """One output with sums up to a number of terms written out; whether there are more that could be.
+
+        With `domains`, where the left side is defined.
+        """
         for _ in range(24):
             knowledge = self._knowledge(facts)
             knowledge.splits.update(splits)
             try:
                 with knowing(knowledge), interpreted_by(Symbolic(unrolled)):
-                    compared = _compare_output(self.outputs()[position], knowledge, self.comparison())
+                    compared = _compare_output(lambda: self.outputs()[position], knowledge, self.comparison(), domains)
                     self.partial = knowledge.partial
                     return compared, any(isinstance(size, int) and unrolled < size <= WRITTEN_OUT for size in knowledge.extents.values())
             except SplitNeeded as needed:
@@ -206,7 +217,10 @@ class TooManyDigits(RuntimeError):
     """Indices would have to be written in more digits than make sense."""
 
 
-def _compare_output(output: Output, knowledge: Knowledge, comparison: Comparison_) -> tuple[NormalForms, bool, tuple[str, ...]]:
+def _compare_output(
+    unfolded: Callable[[], Output], knowledge: Knowledge, comparison: Comparison_, domains: bool
+) -> tuple[NormalForms, bool, tuple[str, ...]]:
+    output = unfolded()
     at: list[Dim] = []
     made: dict[Symbol, Dim] = {}
     for dim in output.shape:
@@ -222,7 +236,12 @@ def _compare_output(output: Output, knowledge: Knowledge, comparison: Comparison
                     knowledge.add(fact)
         at.append(ravel([Expression.of(digit) for digit in digits], extents))
         made.update(zip(digits, extents, strict=True))
-    left, right = _value(output.left(tuple(at))), _value(output.right(tuple(at)))
+    left = _value(output.left(tuple(at)))
+    if domains:
+        while learn_domains(left):
+            output = unfolded()  # elements are computed once
+            left = _value(output.left(tuple(at)))
+    right = _value(output.right(tuple(at)))
     proved = comparison.equal(left, right)
     if not proved:
         needed = missing_split(comparison.unmatched)
@@ -240,11 +259,13 @@ def prove(
     owed: Iterable[Truth] = (),
     timeout: float = 10.0,
     comparison: Callable[[], Comparison_] = Comparison_,
+    where_defined: bool = False,
 ) -> Proof:
     """Whether two graphs over inputs of the same names are equal, for all sizes that satisfy the facts.
 
     Facts include what the left graph's operators require of sizes; `owed` is what the right graph's require, and is proved.
-    `bounds` are what is known of inputs' elements; `comparison` makes what decides whether two elements are equal.
+    `bounds` are what is known of inputs' elements; `comparison` makes what decides whether two elements are equal. With `where_defined`
+    the sides need to be equal only where the left one is defined (no division by zero, no root or logarithm outside its domain).
     """
     begin, started = time.monotonic(), clock()
     given = [*facts, *size_facts(left), *attribute_facts(left)]
@@ -266,7 +287,11 @@ def prove(
             return _shapes_differ(left, right, sizes, knowledge) or _owed([*owed, *size_facts(right)], sizes, knowledge)
 
     with collecting_obligations():
-        return _Attempts(outputs, remaining, bounds, timeout, begin, started, positive, comparison=comparison).run(missing)
+        attempts = _Attempts(
+            outputs, remaining, bounds, timeout, begin, started, positive, comparison=comparison,
+            where_defined=where_defined and not any(type_name(left.operator(node)) == "IsNaN" for node in left),
+        )  # fmt: skip
+        return attempts.run(missing)
 
 
 def _shapes_differ(left: Graph, right: Graph, sizes: dict[Atom, Dim], knowledge: Knowledge) -> str:
@@ -291,4 +316,4 @@ def _owed(owed: Iterable[Truth], sizes: dict[Atom, Dim], knowledge: Knowledge) -
     return ""
 
 
-__all__ = ["PROVED", "UNDECIDED", "VACUOUS", "Formula", "Index", "NormalForms", "Proof", "prove", "prove_elements"]
+__all__ = ["PROVED", "UNDECIDED", "VACUOUS", "WHERE_DEFINED", "Formula", "Index", "NormalForms", "Proof", "prove", "prove_elements"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from operators.formulas import Truth
 from rewrites.cases import Case, TracedCase, cases, trace_case
-from rewrites.rule import Rule
+from rewrites.rule import Change, Rule
 from verifier.proof.conditions import bounds_from
 from verifier.proof.prove import PROVED, Proof, prove
 
@@ -56,9 +56,12 @@ def prove_rule(rule: type[Rule], extra: Sequence[Truth] = (), timeout: float = 1
 
 
 def prove_case(traced: TracedCase, extra: Sequence[Truth] = (), timeout: float = 10.0) -> Proof:
-    """One traced case of a rule."""
+    """One traced case of a rule; where it may change what is undefined, only where the pattern is defined."""
     bounds = [bound for condition in traced.value_conditions for bound in bounds_from(condition)]
-    return prove(traced.pattern, traced.replacement, [*traced.facts, *extra], bounds, traced.replacement_requires, timeout)
+    return prove(
+        traced.pattern, traced.replacement, [*traced.facts, *extra], bounds, traced.replacement_requires, timeout,
+        where_defined=Change.NAN_INF in traced.rule.equality.changes,
+    )  # fmt: skip
 
 
 __all__ = ["CaseProof", "RuleProof", "prove_case", "prove_rule"]

@@ -17,6 +17,8 @@ NONNEGATIVE_FUNCTIONS = frozenset({"sqrt", "above", "zero"})
 
 def factor_is_nonnegative(factor: Factor, guards: Iterable[Formula] = ()) -> bool:
     """The factor is ≥ 0 wherever it is defined."""
+    if factor.key in current().nonnegative:
+        return True
     if isinstance(factor, Read):
         return factor.idempotent or current().values.get(factor.tensor) in ("nonnegative", "positive")
     if isinstance(factor, Size):
@@ -37,6 +39,8 @@ def _is_absolute(factor: Largest) -> bool:
 
 def factor_is_positive(factor: Factor, guards: Iterable[Formula] = ()) -> bool:
     """The factor is > 0 wherever it is defined."""
+    if factor.key in current().nonzero and factor_is_nonnegative(factor, guards):
+        return True
     if isinstance(factor, Read):
         return current().values.get(factor.tensor) == "positive"
     if isinstance(factor, Size):
@@ -104,10 +108,20 @@ def _follows_from_a_bound(value: Value, strict: bool) -> bool:
     return False
 
 
+def direction(value: Value) -> str:
+    """The value's key but for a positive number as a factor."""
+    if not value.terms:
+        return value.key
+    _, lead = min(value.terms.items(), key=lambda item: item[0].masked)
+    return value.scaled(1 / abs(lead)).canonical().key
+
+
 def is_nonnegative(value: Value, guards: Iterable[Formula] = ()) -> bool:
     """The value is ≥ 0 wherever it is defined."""
     given = tuple(guards)
     if current().bounds and _follows_from_a_bound(value, strict=False):
+        return True
+    if current().nonnegative and direction(value) in current().nonnegative:
         return True
     return all(coefficient > 0 and _product_is_nonnegative(product, given) for product, coefficient in value.terms.items())
 
@@ -116,6 +130,8 @@ def is_positive(value: Value, guards: Iterable[Formula] = ()) -> bool:
     """The value is > 0 wherever it is defined."""
     given = tuple(guards)
     if current().bounds and _follows_from_a_bound(value, strict=True):
+        return True
+    if current().nonzero and direction(value) in current().nonzero and is_nonnegative(value, given):
         return True
     return is_nonnegative(value, given) and any(_product_is_positive(product, given) for product in value.terms)
 
@@ -126,6 +142,8 @@ def is_nonzero(value: Value, guards: Iterable[Formula] = ()) -> bool:
     number = value.number
     if number is not None:
         return number != 0
+    if current().nonzero and direction(value) in current().nonzero:
+        return True
     if value.single is not None:
         product, _ = value.single
         if not product.bound and not product.guards and all(factor_is_nonzero(f, given) for f, _ in product.factors):

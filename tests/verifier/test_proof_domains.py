@@ -1,0 +1,102 @@
+"""Laws that hold where their patterns are defined: proved where what is undefined may change, and only from left to right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from rewrites import Change, Equality
+from rewrites.cases import cases, trace_case
+from tests.verifier.laws_of_functions import law_of, proof_of
+from verifier.proof.consistency import compare_normal_forms
+from verifier.proof.prove import WHERE_DEFINED
+from verifier.proof.rules import prove_case
+
+FREE = Equality.REAL.allowing(Change.NAN_INF)
+Sides = tuple[Callable[..., Any], Callable[..., Any]]
+RIGHT: dict[str, Sides] = {
+    "x·x/x = x": (lambda x, y: x * x / x, lambda x, y: x),
+    "x·y/y = x": (lambda x, y: x * y / y, lambda x, y: x),
+    "x/y·y = x": (lambda x, y: x / y * y, lambda x, y: x),
+    "x/x = 1": (lambda x, y: x / x, lambda x, y: torch.ones_like(x)),
+    "x/√x = √x": (lambda x, y: x / torch.sqrt(x), lambda x, y: torch.sqrt(x)),
+    "√x/x = 1/√x": (lambda x, y: torch.sqrt(x) / x, lambda x, y: torch.rsqrt(x)),
+    "√x·√x = x": (lambda x, y: torch.sqrt(x) * torch.sqrt(x), lambda x, y: x),
+    "√x·√y = √xy": (lambda x, y: torch.sqrt(x) * torch.sqrt(y), lambda x, y: torch.sqrt(x * y)),
+    "√x = √|x|": (lambda x, y: torch.sqrt(x), lambda x, y: torch.sqrt(torch.abs(x))),
+    "1/√x·1/√x = 1/x": (lambda x, y: torch.rsqrt(x) * torch.rsqrt(x), lambda x, y: 1 / x),
+    "exp log x = x": (lambda x, y: torch.exp(torch.log(x)), lambda x, y: x),
+    "log x + log y = log xy": (lambda x, y: torch.log(x) + torch.log(y), lambda x, y: torch.log(x * y)),
+    "2·log x = log x²": (lambda x, y: 2 * torch.log(x), lambda x, y: torch.log(x * x)),
+    "x/|x| = sign x": (lambda x, y: x / torch.abs(x), lambda x, y: torch.sign(x)),
+    "(x/y)/(2/y) = x/2": (lambda x, y: (x / y) / (2 / y), lambda x, y: x / 2),
+    "(x² − y²)/(x − y) = x + y": (lambda x, y: (x * x - y * y) / (x - y), lambda x, y: x + y),
+    "x/|x|₂·|x|₂ = x": (
+        lambda x, y: x / torch.sqrt((x * x).sum(-1, keepdim=True)) * torch.sqrt((x * x).sum(-1, keepdim=True)),
+        lambda x, y: x,
+    ),
+}
+# Each right side is undefined, or another number, where its left side has a value.
+WRONG: dict[str, Sides] = {
+    "x = x·x/x": (lambda x, y: x * 1.0, lambda x, y: x * x / x),
+    "√xy = √x·√y": (lambda x, y: torch.sqrt(x * y), lambda x, y: torch.sqrt(x) * torch.sqrt(y)),
+    "log xy = log x + log y": (lambda x, y: torch.log(x * y), lambda x, y: torch.log(x) + torch.log(y)),
+    "a condition that shields the root": (
+        lambda x, y: torch.where(x > 0, torch.sqrt(x), x),
+        lambda x, y: torch.where(x > 0, torch.sqrt(x), torch.abs(x)),
+    ),
+    "a condition that shields the quotient": (
+        lambda x, y: torch.where(y > 1, x / y, y),
+        lambda x, y: torch.where(y > 1, x / y, y * y / y),
+    ),
+    "another element's quotient": (lambda x, y: torch.stack([1 / x, x * 1.0]), lambda x, y: torch.stack([1 / x, x * x / x])),
+    "another index's quotient": (lambda x, y: 1 / x, lambda x, y: 1 / x + (x / x).flip(0) - 1),
+    "an infinity that becomes a number": (
+        lambda x, y: torch.exp(-1 / (x * x)) + x,
+        lambda x, y: torch.exp(-1 / (x * x)) + x * x / x,
+    ),
+    "an infinity that is not the largest": (
+        lambda x, y: torch.maximum(torch.log(x), y) + x,
+        lambda x, y: torch.maximum(torch.log(x), y) + x * x / x,
+    ),
+    "a root compared": (
+        lambda x, y: (torch.sqrt(x) > 1).to(x.dtype) + x,
+        lambda x, y: (torch.sqrt(x) > 1).to(x.dtype) + torch.abs(x),
+    ),
+    "a NaN asked for": (
+        lambda x, y: torch.where(torch.isnan(torch.log(x)), y, torch.log(x)),
+        lambda x, y: torch.log(torch.abs(x)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_proved_where_what_is_undefined_may_change(name: str) -> None:
+    proof = proof_of(("n", "n"), *RIGHT[name], equality=FREE)
+    assert proof.proved, proof
+    assert all(WHERE_DEFINED in case.proof.scope for case in proof.cases)
+    assert not proof_of(("n", "n"), *RIGHT[name]).proved
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_not_proved(name: str) -> None:
+    assert not proof_of(("n", "n"), *WRONG[name], timeout=5, equality=FREE).proved
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_normal_forms_have_the_values_of_their_elements_where_the_pattern_is_defined(name: str) -> None:
+    law = law_of(("n", "n"), *RIGHT[name], FREE)
+    (case,) = cases(law)
+    traced = trace_case(law, case)
+    compared = [compare_normal_forms(traced, prove_case(traced), seed) for seed in range(5)]
+    assert not [found.difference for found in compared if found.difference]
+    assert sum(found.compared for found in compared)
+
+
+def test_a_sum_that_may_be_empty_divides_nothing() -> None:
+    proof = proof_of(("n k", "n 1"), lambda x, y: (x / y).sum(-1, keepdim=True) * y, lambda x, y: x.sum(-1, keepdim=True), equality=FREE)
+    assert proof.proved
+    assert {"all sizes ≥ 1", WHERE_DEFINED} <= set(proof.cases[0].proof.scope)
