@@ -96,6 +96,40 @@ def test_normal_forms_have_the_values_of_their_elements_where_the_pattern_is_def
     assert sum(found.compared for found in compared)
 
 
+UNSEEN: dict[str, Sides] = {
+    "a quotient times zero": (lambda x, y: x * 0, lambda x, y: (1 / (x - 17)) * 0),
+    "zero over a number": (lambda x, y: x * 1.0, lambda x, y: x + 0 / (x - 17)),
+    "a quotient less itself": (lambda x, y: x * 1.0, lambda x, y: x + 1 / (x - 17) - 1 / (x - 17)),
+    "a logarithm times zero": (lambda x, y: x * 1.0, lambda x, y: x + torch.log(x + 88) * 0),
+    "a root times zero": (lambda x, y: x / y, lambda x, y: x / y + torch.sqrt(x + 88) * 0),
+    "an arc cosine times zero": (lambda x, y: x * 1.0, lambda x, y: x + torch.acos(y) * 0),
+    "a power times zero": (lambda x, y: x * 1.0, lambda x, y: x + torch.pow(x, y) * 0),
+    "a quotient by what the pattern takes the root of": (lambda x, y: torch.sqrt(x), lambda x, y: torch.sqrt(x) + 0 / (x - 17)),
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_counts_for_nothing_must_have_a_value(name: str) -> None:
+    proof = proof_of(("n", "n"), *UNSEEN[name], equality=FREE)
+    assert not proof.proved
+    assert proof.first_open is not None
+    assert "counts for nothing, and may have no value" in proof.first_open.proof.reason
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        (lambda x, y: x * 0, lambda x, y: (1 / (x * x + 1)) * 0),
+        (lambda x, y: x * 0, lambda x, y: torch.log(torch.exp(x)) * 0),
+        (lambda x, y: 1 / x - 1 / x, lambda x, y: x * 0),
+        (lambda x, y: torch.log(x), lambda x, y: torch.log(x) + 0 / x),
+        (lambda x, y: x * 1.0, lambda x, y: 1 / (1 / x)),
+    ],
+)
+def test_what_counts_for_nothing_and_has_a_value_is_no_hindrance(sides: Sides) -> None:
+    assert proof_of(("n", "n"), *sides, equality=FREE).proved
+
+
 def test_a_sum_that_may_be_empty_divides_nothing() -> None:
     proof = proof_of(("n k", "n 1"), lambda x, y: (x / y).sum(-1, keepdim=True) * y, lambda x, y: x.sum(-1, keepdim=True), equality=FREE)
     assert proof.proved

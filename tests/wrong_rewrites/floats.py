@@ -39,7 +39,7 @@ class ReciprocalTwice(Rule):
         return x
 
 
-@shipped("tensorflow-57744", "NaN/inf", "value")
+@shipped("tensorflow-57744", "undefined", "value")
 class LogarithmOfPower(Rule):
     """The logarithm of a power is the exponent times the logarithm of the base's magnitude."""
 

@@ -16,7 +16,7 @@ from operators.operator import collecting_obligations
 from operators.predicates import substitute_formula
 from verifier.proof.algebra import UNROLLED, Symbolic, _value
 from verifier.proof.compare import Comparison_, missing_split
-from verifier.proof.domains import learn_domains
+from verifier.proof.domains import NotDefined, Watching, learn_domains
 from verifier.proof.equalities import single_numbers, solved_equalities
 from verifier.proof.facts import Contradiction, attribute_facts, flattened, size_factors, size_facts, solved, with_sizes
 from verifier.proof.knowledge import Bound, Index, Knowledge, SplitNeeded, below_quotients, knowing
@@ -143,7 +143,7 @@ class _Attempts:
                 forms.append(form)
                 if not proved:
                     return Proof(UNDECIDED, 0.0, reason="terms are left that cancel nowhere", unmatched=unmatched, forms=tuple(forms))
-        except (OutOfTime, NotImplementedError, TooManyDigits, RecursionError) as error:
+        except (OutOfTime, NotImplementedError, NotDefined, TooManyDigits, RecursionError) as error:
             return Proof(UNDECIDED, 0.0, reason=str(error), forms=tuple(forms))
         if partial:
             return Proof(UNDECIDED, 0.0, reason="a quotient is not defined over an empty range", forms=tuple(forms))
@@ -160,7 +160,7 @@ class _Attempts:
                 break
             try:
                 other, _ = self._compared(position, facts, dict(splits), unrolled, domains)
-            except (OutOfTime, NotImplementedError, TooManyDigits, RecursionError):
+            except (OutOfTime, NotImplementedError, NotDefined, TooManyDigits, RecursionError):
                 continue
             if other[1]:
                 self.domains = self.domains or domains
@@ -180,7 +180,8 @@ class _Attempts:
             knowledge.splits.update(splits)
             try:
                 with knowing(knowledge), interpreted_by(Symbolic(unrolled)):
-                    compared = _compare_output(lambda: self.outputs()[position], knowledge, self.comparison(), domains)
+                    watching = Watching(unrolled)
+                    compared = _compare_output(lambda: self.outputs()[position], knowledge, self.comparison(), domains, watching)
                     self.partial = knowledge.partial
                     return compared, any(isinstance(size, int) and unrolled < size <= WRITTEN_OUT for size in knowledge.extents.values())
             except SplitNeeded as needed:
@@ -218,7 +219,7 @@ class TooManyDigits(RuntimeError):
 
 
 def _compare_output(
-    unfolded: Callable[[], Output], knowledge: Knowledge, comparison: Comparison_, domains: bool
+    unfolded: Callable[[], Output], knowledge: Knowledge, comparison: Comparison_, domains: bool, watching: Watching
 ) -> tuple[NormalForms, bool, tuple[str, ...]]:
     output = unfolded()
     at: list[Dim] = []
@@ -237,13 +238,19 @@ def _compare_output(
         at.append(ravel([Expression.of(digit) for digit in digits], extents))
         made.update(zip(digits, extents, strict=True))
     left = _value(output.left(tuple(at)))
-    if domains:
-        while learn_domains(left):
-            output = unfolded()  # elements are computed once
-            left = _value(output.left(tuple(at)))
-    right = _value(output.right(tuple(at)))
+    learned = domains and learn_domains(left)
+    if domains and not learned:
+        return NormalForms(tuple(at), made, left, left), False, ()
+    while learned:
+        output = unfolded()  # elements are computed once
+        left = _value(output.left(tuple(at)))
+        learned = learn_domains(left)
+    with interpreted_by(watching):
+        right = _value(output.right(tuple(at)))
     proved = comparison.equal(left, right)
-    if not proved:
+    if proved:
+        watching.check(left, right)
+    else:
         needed = missing_split(comparison.unmatched)
         if needed is not None:
             raise needed
