@@ -141,7 +141,7 @@ def prove_bits(traced: TracedCase, equality: Equality, dtype: str, milliseconds:
         one, other = (a.term, b.term) if a.kind == "bool" or foreign else (algebra.lifted(a, sort), algebra.lifted(b, sort))
         if foreign and (not (algebra.is_foreign(a) and algebra.is_foreign(b)) or one.sort() != other.sort()):
             raise NotCovered("outputs of different dtypes")
-        goal = one == other if foreign else _same(one, other, a.kind, equality, z3)
+        goal = one == other if foreign else _same(one, other, a.kind, equality, _special_inputs(traced, algebra), z3)
         if z3.is_true(z3.simplify(goal)):
             continue
         asked = [
@@ -192,14 +192,29 @@ def _conditions(traced: TracedCase, algebra: BitAlgebra) -> list[Any]:
     return [term for condition in traced.value_conditions if (term := statement_on(condition, terms)) is not None]
 
 
-def _same(a: Any, b: Any, kind: str, equality: Equality, z3: Any) -> Any:
+def _special_inputs(traced: TracedCase, algebra: BitAlgebra) -> list[Any]:
+    """That an input is NaN or infinite, input by input."""
+    operators = [traced.pattern.operator(node) for node in traced.pattern.inputs]
+    types = [traced.pattern.types(node)[0] for node in traced.pattern.inputs]
+    words = [
+        algebra.unknown(operator.name, type_.dtype, type_.weak)
+        for operator, type_ in zip(operators, types, strict=True)
+        if isinstance(operator, Input) and algebra.floating and kind_of(type_.dtype) == "float"
+    ]
+    return [term for word in words for term in (algebra.z3.fpIsNaN(word.term), algebra.z3.fpIsInf(word.term))]
+
+
+def _same(a: Any, b: Any, kind: str, equality: Equality, special: list[Any], z3: Any) -> Any:
+    """The results are the same, but for what is allowed: NaN and infinities are lost, or come from `special` inputs or overflow."""
     if kind != "float":
         return a == b
     ways = [a == b]
     if Change.SIGNED_ZERO in equality.changes:
         ways.append(z3.fpEQ(a, b))
     if Change.NAN_INF in equality.changes:
-        ways += [z3.fpIsNaN(a), z3.fpIsNaN(b), z3.fpIsInf(a), z3.fpIsInf(b)]
+        ways += [z3.fpIsNaN(a), z3.fpIsInf(a), *special]
+        if Change.OVERFLOW in equality.changes:
+            ways += [z3.fpIsNaN(b), z3.fpIsInf(b)]
     return z3.Or(ways)
 
 

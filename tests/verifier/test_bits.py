@@ -19,6 +19,7 @@ from verifier.bits import BitAlgebra, NotCovered
 from verifier.proving import prove_all
 
 SIGNED = Equality.BITWISE.allowing(Change.SIGNED_ZERO)
+SPECIAL = SIGNED.allowing(Change.NAN_INF)
 
 
 def floats(left: Callable[..., Any], right: Callable[..., Any], equality: Equality = Equality.BITWISE) -> type[Rule]:
@@ -64,6 +65,10 @@ def proved(rule: type[Rule], dtype: str) -> bool:
         (lambda x, y: torch.maximum(x, y), lambda x, y: torch.maximum(y, x), SIGNED),
         (lambda x, y: torch.where(x < y, x, y), lambda x, y: torch.where(y > x, x, y), Equality.BITWISE),
         (lambda x, y: torch.relu(torch.relu(x)) - y, lambda x, y: torch.relu(x) - y, SIGNED),
+        (lambda x, y: x - x + y, lambda x, y: y, SPECIAL),
+        (lambda x, y: x * 1.0, lambda x, y: x - x + x, SPECIAL),
+        (lambda x, y: x * 2.0 * 0.5, lambda x, y: x, SPECIAL),
+        (lambda x, y: x * 1.0, lambda x, y: x * 2.0 * 0.5, SPECIAL.allowing(Change.OVERFLOW)),
     ],
 )
 def test_equal_bit_for_bit(left: Callable[..., Any], right: Callable[..., Any], equality: Equality, dtype: str) -> None:
@@ -83,6 +88,9 @@ def test_equal_bit_for_bit(left: Callable[..., Any], right: Callable[..., Any], 
         (lambda x, y: torch.exp(x) * y, lambda x, y: torch.exp(y) * x, Equality.BITWISE),
         (lambda x, y: (x + y) - y, lambda x, y: x, Equality.BITWISE),
         (lambda x, y: torch.sqrt(x) * torch.sqrt(x), lambda x, y: x, Equality.BITWISE),
+        # What is declared licenses that NaN and infinities are lost, not that numbers are.
+        (lambda x, y: x * 1.0, lambda x, y: x * 2.0 * 0.5, SPECIAL),
+        (lambda x, y: x * 1.0, lambda x, y: (1.0 / (x - 17.5)) * 0.0 + x, SPECIAL),
     ],
 )
 def test_not_equal_bit_for_bit(left: Callable[..., Any], right: Callable[..., Any], equality: Equality, dtype: str) -> None:
