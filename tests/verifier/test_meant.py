@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rewrites import Change, Equality, Requires, Rule
+from rewrites.reverse import reverse
 from verifier.meant import is_meant
 from verifier.running import record
 from verifier.verdict import Status
@@ -34,17 +35,17 @@ class CausalFlagForPositiveScale(CausalFlagForAnyScale):
     requires = [Requires("the scale is positive", lambda scale: scale > 0)]
 
 
-class LogarithmOfProduct(Rule):
-    """log(x · y) = log x + log y."""
+class SumOfLogarithms(Rule):
+    """log x + log y = log(x · y)."""
 
-    source = "for positive numbers; where one is negative, the logarithm means no number"
+    source = "for positive numbers; where one is negative, its logarithm means no number"
     equality = CausalFlagForAnyScale.equality
 
     def pattern(x: Float[Tensor, "n"], y: Float[Tensor, "n"]):
-        return torch.log(x * y)
+        return torch.log(x) + torch.log(y)
 
     def replacement(x, y):
-        return torch.log(x) + torch.log(y)
+        return torch.log(x * y)
 
 
 def test_a_kernels_own_nan_is_a_wrong_value_whatever_is_declared() -> None:
@@ -55,7 +56,8 @@ def test_a_kernels_own_nan_is_a_wrong_value_whatever_is_declared() -> None:
 
 
 def test_what_a_function_does_not_define_may_be_declared() -> None:
-    assert verify(LogarithmOfProduct).holds
+    assert verify(SumOfLogarithms).holds
+    assert verify(reverse(SumOfLogarithms)).status is Status.REFUTED
 
 
 def test_which_calls_are_meant() -> None:
