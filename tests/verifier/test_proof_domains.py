@@ -104,6 +104,7 @@ UNSEEN: dict[str, Sides] = {
     "a root times zero": (lambda x, y: x / y, lambda x, y: x / y + torch.sqrt(x + 88) * 0),
     "an arc cosine times zero": (lambda x, y: x * 1.0, lambda x, y: x + torch.acos(y) * 0),
     "a power times zero": (lambda x, y: x * 1.0, lambda x, y: x + torch.pow(x, y) * 0),
+    "a quotient beside another of the same number": (lambda x, y: 1 / x, lambda x, y: 1 / x + 0 / (x - 17)),
     "a quotient by what the pattern takes the root of": (lambda x, y: torch.sqrt(x), lambda x, y: torch.sqrt(x) + 0 / (x - 17)),
 }
 

@@ -7,6 +7,7 @@ value: 0 is not 0·(1/(x − 17)) at 17.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -101,14 +102,15 @@ class Watching(Symbolic):
     def check(self, *forms: Value) -> None:
         """Raises: NotDefined where a function that was asked stands in none of the normal forms."""
         standing = {_look(factor) for form in forms for factor in _partial(form)}
-        standing |= {(name, tensors) for kind, tensors in standing if kind == "log" for name in ("inverse", "sqrt")}
+        standing |= {(name, *about) for kind, *about in standing if kind == "log" for name in ("inverse", "sqrt")}  # type: ignore[misc]
         for look, text in self._asked.items():
-            if look not in standing:
+            if not any(_alike(look, other) for other in standing):
                 raise NotDefined(f"the replacement's {text} counts for nothing, and may have no value")
 
 
-_Look = tuple[str, frozenset[str]]
-"""A function, and the tensors on whose elements its argument depends: indices and factors may be written in other ways."""
+_Look = tuple[str, frozenset[str], str]
+"""A function, the tensors on whose elements its argument depends, and the argument without indices, but where it sums: sums may be
+written in other ways."""
 
 _QUOTIENTS = frozenset({"divide", "floor_divide", "remainder", "trunc_divide", "trunc_remainder"})
 _OF_PARTIAL_DOMAIN = frozenset({"sqrt", "rsqrt", "log", "log1p", "power", "asin", "acos", "acosh", "atanh"})
@@ -120,7 +122,18 @@ _PARTIAL: dict[str, Callable[..., bool] | None] = {
 
 
 def _look(factor: Function) -> _Look:
-    return factor.name, frozenset(tensor for argument in factor.arguments for tensor in _tensors(argument))
+    tensors = frozenset(tensor for argument in factor.arguments for tensor in _tensors(argument))
+    written = ", ".join(argument.key for argument in factor.arguments)
+    return factor.name, tensors, "" if "Σ" in written else _without_indices(written)
+
+
+def _without_indices(written: str) -> str:
+    shorter = re.sub(r"\[[^\[\]]*\]", "", written)
+    return shorter if shorter == written else _without_indices(shorter)
+
+
+def _alike(one: _Look, other: _Look) -> bool:
+    return one[:2] == other[:2] and (not one[2] or not other[2] or one[2] == other[2])
 
 
 def _tensors(value: Value) -> Iterator[str]:
