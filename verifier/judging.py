@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ from verifier.meant import is_meant
 from verifier.running import Call, Outcome, record, run
 
 
-class Kind(str, Enum):
+class Kind(StrEnum):
     """What differs between the two sides of a rule."""
 
     ERROR = "error"
@@ -41,9 +41,6 @@ class Kind(str, Enum):
     RANDOMNESS = "randomness"
     ALIASING = "aliasing"
     GRADIENT = "gradient"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Judgement:

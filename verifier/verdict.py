@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from verifier.counterexample import Counterexample
@@ -14,7 +14,7 @@ OUT_OF_TIME = "ran out of time"
 """How a reason says that a proof used up its time."""
 
 
-class Status(str, Enum):
+class Status(StrEnum):
     """How a verification ended."""
 
     PROVED = "PROVED"
@@ -25,9 +25,6 @@ class Status(str, Enum):
     TRIVIAL = "TRIVIAL"
     UNDECIDED = "UNDECIDED"
     ERROR = "ERROR"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 HOLDING = frozenset({Status.PROVED, Status.PROVED_BOUNDED, Status.TESTED})

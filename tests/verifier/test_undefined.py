@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
 
-from rewrites import Change, Equality
+from rewrites import Change, Equality, Rule
 from tests.verifier.laws_of_functions import law_of
 from verifier.judging import Kind
 from verifier.verdict import Status
@@ -64,7 +69,24 @@ def test_a_number_that_does_not_depend_on_what_is_undefined_is_a_number() -> Non
     assert verdict.reason.startswith("value: the outputs differ")
 
 
-def test_the_script_of_what_became_undefined_shows_it() -> None:
-    verdict = verify(law_of(("n",), *GAINED["x = x·x/x"], FREE))
+class Undefined(Rule):
+    """x is x·x/x."""
+
+    source = "wrong at 0"
+    equality = FREE
+
+    def pattern(x: Float[Tensor, "n"]):
+        return x * 1.0
+
+    def replacement(x):
+        return x * x / x
+
+
+def test_the_script_of_what_became_undefined_shows_it(tmp_path: Path) -> None:
+    verdict = verify(Undefined)
     assert verdict.counterexample is not None
-    assert "same = classes_agree" in verdict.counterexample.script
+    wrong, mended = tmp_path / "wrong.py", tmp_path / "mended.py"
+    wrong.write_text(verdict.counterexample.script)
+    mended.write_text(verdict.counterexample.script.replace("return x * x / x", "return x * 3.0 / 3.0"))
+    codes = [subprocess.run([sys.executable, "-I", str(script)], check=False, timeout=120).returncode for script in (wrong, mended)]
+    assert codes == [1, 0]

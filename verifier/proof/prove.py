@@ -154,10 +154,12 @@ class _Attempts:
 
     def _output(self, position: int, facts: Sequence[Truth], splits: dict[Expression, Dim]) -> tuple[NormalForms, bool, tuple[str, ...]]:
         compared, numbers = self._compared(position, facts, splits, UNROLLED)
+        if compared[1]:
+            return compared
         partial = self.partial
-        for unrolled, domains in ((WRITTEN_OUT, False),) * numbers + ((UNROLLED, True),) * self.where_defined:
-            if compared[1]:
-                break
+        others = [(WRITTEN_OUT, False)] if numbers else []
+        others += [(UNROLLED, True)] if self.where_defined else []
+        for unrolled, domains in others:
             try:
                 other, _ = self._compared(position, facts, dict(splits), unrolled, domains)
             except (OutOfTime, NotImplementedError, NotDefined, TooManyDigits, RecursionError):
