@@ -9,7 +9,7 @@ not show much larger than float64 is no rounding. Where every intermediate is a 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any
@@ -69,7 +69,7 @@ class Judgement:
     def judge(self, a: torch.Tensor, b: torch.Tensor, off: torch.Tensor, output: int | None = None) -> tuple[Kind, torch.Tensor]:
         """The kind of a difference between finite elements, and the elements that show it."""
         distance = (a.double() - b.double()).abs()
-        beyond = off & (distance > self.bounds(a))
+        beyond = off & (distance > self.bounds(a) + self.reach_of_subnormals(output))
         if bool(beyond.any()) and not self.shrinks_with_precision(float(distance[beyond].max()), a.dtype):
             if not self.inputs_finite:
                 tame = self.tamed(output)
@@ -143,12 +143,7 @@ class Judgement:
             return torch.zeros_like(a, dtype=torch.bool)
         firm: torch.Tensor = a.isfinite()
         for number in (0.0, 1.0, -1.0, 1e9, -1e9):
-
-            def filled(*arguments: Any, number: float = number) -> Any:
-                with _Filling(number):
-                    return self.instance.rule.pattern(*arguments)
-
-            other = run(filled, self.instance.arguments(), self.instance.seed)
+            other = run(_under(_Filling(number), self.instance.rule.pattern), self.instance.arguments(), self.instance.seed)
             if other.error is not None:
                 return torch.zeros_like(firm)
             firm = firm & (other.outputs[output] == a)
@@ -244,6 +239,21 @@ class Judgement:
                 if step and moved.error is None and base.error is None:
                     yield base, moved, step
 
+    def reach_of_subnormals(self, output: int | None) -> torch.Tensor | float:
+        """How far each element of the output moves where every subnormal result moves by its spacing, twice over.
+
+        Below the smallest normal number the spacing no longer shrinks with the number, so rounding there is relatively coarse.
+        """
+        if output is None or not any(map(_has_subnormals, self.tensors)):
+            return 0.0
+        reach: torch.Tensor | float = 0.0
+        for side in (self.instance.rule.pattern, self.instance.rule.replacement):
+            base, moved = (run(f, self.instance.arguments(), self.instance.seed) for f in (side, _under(_SteppingSubnormals(), side)))
+            if base.error is None and moved.error is None:
+                gap = 2 * (base.outputs[output].detach().double() - moved.outputs[output].detach().double()).abs()
+                reach = torch.maximum(torch.as_tensor(reach).double(), torch.where(gap.isfinite(), gap, 0.0))
+        return reach
+
     def shrinks_with_precision(self, distance: float, dtype: torch.dtype) -> bool:
         """The sides lie so much further apart in a coarser dtype, or closer in float64, that the distance is rounding."""
         if dtype != torch.float64:
@@ -291,6 +301,34 @@ class _Filling(TorchFunctionMode):
         if _short_name(call) not in _PARTIAL or not isinstance(call.result, torch.Tensor) or not call.result.is_floating_point():
             return call.result
         return torch.where(call.result.isfinite(), call.result, self.number)
+
+
+class _SteppingSubnormals(TorchFunctionMode):
+    """Moves every subnormal result to its neighbour away from zero."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if not isinstance(result, torch.Tensor) or not _has_subnormals(result):
+            return result
+        return torch.where(_subnormal(result), torch.nextafter(result, result.sign() * math.inf), result)
+
+
+def _under(mode: TorchFunctionMode, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, called under the mode."""
+
+    def wrapped(*arguments: Any) -> Any:
+        with mode:
+            return function(*arguments)
+
+    return wrapped
+
+
+def _subnormal(tensor: torch.Tensor) -> torch.Tensor:
+    return (tensor != 0) & (tensor.abs() < torch.finfo(tensor.dtype).tiny)
+
+
+def _has_subnormals(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and bool(_subnormal(tensor).any())
 
 
 def _leaves(call: Call) -> tuple[list[torch.Tensor | float], list[torch.Tensor]]:
