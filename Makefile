@@ -3,7 +3,7 @@
 # make test    the test suite
 # make check   lint, format, types, import directions, tests
 # make fuzz    a minute of random rules, operators and models from a fixed seed; FUZZ_SECONDS and FUZZ_SEED say otherwise
-# make nightly the long explorations, an hour of fuzzing among them
+# make nightly the long explorations: the whole library verified with the date for a seed, an hour of fuzzing
 # CI runs check and fuzz.
 
 PYTHON ?= python3
@@ -13,6 +13,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 0
+TODAY = $$(date +%Y%m%d)
 # Two workers share the machine: more threads within each would only fight for the cores.
 THREADS := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
@@ -49,7 +50,8 @@ fuzz: $(STAMP)
 
 nightly: $(STAMP)
 	HYPOTHESIS_PROFILE=nightly $(THREADS) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
-	$(MAKE) fuzz FUZZ_SECONDS=3600 FUZZ_SEED=$$(date +%Y%m%d)
+	$(THREADS) $(BIN)/python -m rewright verify --fresh --jobs $(WORKERS) --seed $(TODAY)
+	$(MAKE) fuzz FUZZ_SECONDS=3600 FUZZ_SEED=$(TODAY)
 
 clean:
 	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
