@@ -43,7 +43,7 @@ def _broadcastable(x: Tensor, y: Tensor) -> bool:
 
 def binary(b: Builder) -> None:
     """A pointwise function of two values that broadcast."""
-    k = b.pick(floating)
+    k = b.pick(lambda x: floating(x) and _broadcastable(x, x))
     if k is None:
         return
     other = b.pick(lambda y: floating(y) and _broadcastable(b.values[k], y))
