@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from rewrites.rule import Requires
+from verifier.steps import limit
 
 
 class NotAStatement(TypeError):
@@ -144,7 +145,7 @@ def impossible(conditions: Sequence[Requires], milliseconds: int = 2000) -> bool
     import z3
 
     solver = z3.Solver()
-    solver.set("timeout", milliseconds)
+    limit(solver, milliseconds)
     solver.add(*(term for term in map(statement, conditions) if term is not None))
     return bool(solver.check() == z3.unsat)
 
@@ -159,7 +160,7 @@ def models(
     names = sorted({name for condition in conditions for name in condition.names})
     unknowns = {name: (z3.Int if name in whole else z3.Real)(name) for name in names}
     solver = z3.Solver()
-    solver.set("timeout", 300)
+    limit(solver, 300)
     solver.add(
         *terms,
         *(bound for name, (low, high) in ranges.items() if name in unknowns for bound in (unknowns[name] >= low, unknowns[name] <= high)),

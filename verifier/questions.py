@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from verifier.steps import limit
 from verifier.wrapped_integers import NotTranslated, on_whole_numbers
 
 _ANSWERED: dict[str, bool] = {}
 """Questions by their text: the cases of one rule often ask the same."""
-
-
-_STEPS_PER_MILLISECOND = 3000
-"""Z3's steps on an idle machine: limits are counted in them, so that a busy machine gives the same answers."""
 
 
 def unsatisfiable(asked: list[Any], with_functions: bool, milliseconds: int) -> bool:
@@ -24,8 +21,7 @@ def unsatisfiable(asked: list[Any], with_functions: bool, milliseconds: int) -> 
         solvers = [z3.Solver()] if with_functions else [blasting.solver(), z3.SolverFor("QF_FP")]
         answer = False
         for solver in solvers:
-            solver.set("rlimit", milliseconds * _STEPS_PER_MILLISECOND)
-            solver.set("timeout", milliseconds * 10)
+            limit(solver, milliseconds)
             solver.add(*asked)
             result = solver.check()
             answer = result == z3.unsat
@@ -48,8 +44,7 @@ def _no_whole_numbers(asked: list[Any], milliseconds: int) -> bool:
     # In a context of their own, as what was asked before changes the order in which Z3 sees terms, and with it whether it finds the answer.
     context = z3.Context()
     solver = z3.Solver(ctx=context)
-    solver.set("rlimit", milliseconds * _STEPS_PER_MILLISECOND)
-    solver.set("timeout", milliseconds * 10)
+    limit(solver, milliseconds)
     solver.add(*(statement.translate(context) for statement in statements))
     return bool(solver.check() == z3.unsat)
 

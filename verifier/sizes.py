@@ -8,6 +8,7 @@ from typing import Any
 
 from operators.expressions import Dim, Expression, Extreme, Quotient, Symbol
 from operators.formulas import Comparison, Formula, Junction, Negation, Truth, formula_symbols
+from verifier.steps import limit
 
 Assignment = dict[str, int]
 
@@ -146,7 +147,7 @@ class SizeModel:
         found: list[Assignment] = []
         for bound in (8, 64, 4096):
             solver = z3.Solver()
-            solver.set("timeout", 400)
+            limit(solver, 400)
             solver.set("random_seed", source.randrange(1 << 16))
             translation = Translation(linear=False, lower={})
             asked = [translation.formula(fact) for fact in [*self.facts, *extra]]
@@ -181,7 +182,7 @@ class SizeModel:
         from verifier.proof.solver import Translation
 
         solver = z3.Solver()
-        solver.set("timeout", milliseconds)
+        limit(solver, milliseconds)
         translation = Translation(linear=False, lower={})
         asked = [translation.formula(fact) for fact in self.facts]
         solver.add(*translation.constraints, *asked)

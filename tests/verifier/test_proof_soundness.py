@@ -1,9 +1,9 @@
 """What a wrong proof would come from: normal forms against plain evaluation, mutants, maps that are no bijections, digits, facts."""
 
 import random
-import time
 
 import pytest
+import z3
 
 from operators.expressions import Expression, symbol
 from operators.formulas import Formula, at_least_zero, equal, formula_symbols
@@ -22,8 +22,9 @@ from verifier.proof.reductions import infinity, is_minus_infinity
 from verifier.proof.refute import Refuter
 from verifier.proof.rules import prove_case
 from verifier.proof.signs import is_positive
-from verifier.proof.solver import Solver
+from verifier.proof.solver import Solver, clock
 from verifier.proof.terms import Function, Read, Value
+from verifier.steps import limit
 
 SAMPLE = random.Random(7).sample(library(), 30)
 
@@ -135,11 +136,25 @@ def test_minus_infinity_under_a_guard_is_not_minus_infinity():
 
 
 def test_the_solver_says_no_when_it_does_not_know():
-    solver = Solver([at_least_zero(n)], {}, deadline=time.monotonic() + 60)
+    solver = Solver([at_least_zero(n)], {}, deadline=clock() + 60)
     assert solver.proves(at_least_zero(n + 1))
     assert not solver.proves(at_least_zero(n - 1))
     assert not solver.contradictory([at_least_zero(n)])
     assert solver.contradictory([at_least_zero(-n - 1)])
+
+
+def test_a_limit_counts_steps_and_not_the_clock():
+    def steps(milliseconds):
+        context = z3.Context()
+        numbers = z3.Ints([f"x{position}" for position in range(12)], context)
+        solver = z3.Solver(ctx=context)
+        solver.add(z3.Distinct(*numbers), *(z3.And(number >= 0, number < 11, context) for number in numbers))
+        limit(solver, milliseconds)
+        solver.set("timeout", 60_000)
+        assert solver.check() == z3.unknown
+        return solver.statistics().get_key_value("rlimit count")
+
+    assert steps(1) == steps(1) < steps(5)
 
 
 def test_formulas_of_the_library_name_their_symbols():

@@ -1,4 +1,4 @@
-"""Z3 on statements about integers: quantifier-free, with a time limit per question; an unanswered question is a no."""
+"""Z3 on statements about integers: quantifier-free, with a limit per question; an unanswered question is a no."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from operators.expressions import Atom, Expression, Extreme, Quotient, Symbol, plain
 from operators.formulas import Comparison, Formula, Junction, Negation, Truth, at_least_zero, negate
+from verifier.steps import limit
 from verifier.verdict import OUT_OF_TIME
 
 
@@ -155,7 +156,7 @@ class Solver:
         translation, facts = self._translated(linear)
         asked = statements(translation)
         solver = translation.z3.Solver()
-        solver.set("timeout", max(1, min(self.milliseconds, left)))
+        limit(solver, self.milliseconds, at_most=left)
         solver.add(*translation.constraints, *facts, *asked)
         self.queries += 1
         return bool(solver.check() == translation.z3.unsat), translation.abstracted
