@@ -109,6 +109,33 @@ UNSEEN: dict[str, Sides] = {
 }
 
 
+ELSEWHERE: dict[str, Sides] = {
+    "by a sum less 17": (lambda x: x / x.sum(), lambda x: x / x.sum() + 0 / (x.sum() - 17)),
+    "by the sum of squares": (lambda x: x / x.sum(), lambda x: x / x.sum() + 0 / ((x * x).sum() - 17)),
+    "by the sum over another axis": (
+        lambda x: x / x.sum(0, keepdim=True),
+        lambda x: x / x.sum(0, keepdim=True) + 0 / x.sum(1, keepdim=True),
+    ),
+    "by another element": (lambda x: 1 / x, lambda x: 1 / x + 0 / x.flip(0)),
+    "by another row's sum": (lambda x: 1 / x.sum(1), lambda x: 1 / x.sum(1) + 0 / x.sum(1).flip(0)),
+    "by every element": (lambda x: 1 / x, lambda x: 1 / x + 0 * (1 / x).sum()),
+    "by the first row too": (lambda x: (1 / x[1:]).sum(), lambda x: (1 / x[1:]).sum() + 0 * (1 / x).sum()),
+    "where it was not chosen": (
+        lambda x: torch.where(torch.arange(x.shape[1]) < 2, 1 / x, x),
+        lambda x: torch.where(torch.arange(x.shape[1]) < 2, 1 / x, x) + 0 / x,
+    ),
+    "by an infinite divisor that is multiplied too": (lambda x: x * 1.0, lambda x: (1 / x) * 0 + 1 / (1 / x)),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_the_pattern_divides_by_another_number(name: str) -> None:
+    proof = proof_of(("n+1 m",), *ELSEWHERE[name], equality=FREE)
+    assert not proof.proved
+    assert proof.first_open is not None
+    assert "counts for nothing, and may have no value" in proof.first_open.proof.reason
+
+
 @pytest.mark.parametrize("name", UNSEEN)
 def test_what_counts_for_nothing_must_have_a_value(name: str) -> None:
     proof = proof_of(("n", "n"), *UNSEEN[name], equality=FREE)
@@ -124,7 +151,10 @@ def test_what_counts_for_nothing_must_have_a_value(name: str) -> None:
         (lambda x, y: x * 0, lambda x, y: torch.log(torch.exp(x)) * 0),
         (lambda x, y: 1 / x - 1 / x, lambda x, y: x * 0),
         (lambda x, y: torch.log(x), lambda x, y: torch.log(x) + 0 / x),
-        (lambda x, y: x * 1.0, lambda x, y: 1 / (1 / x)),
+        (lambda x, y: x / y.sum(), lambda x, y: x * (1 / y.sum()) + 0 / y.sum()),
+        (lambda x, y: 1 / x, lambda x, y: 1 / x + 0 / x.flip(0).flip(0)),
+        (lambda x, y: (1 / x).sum(), lambda x, y: (1 / x).sum() + 0 * (1 / x.reshape(-1)).sum()),
+        (lambda x, y: torch.cat((1 / x, y)), lambda x, y: torch.cat((1 / x, y)) + 0 * torch.cat((1 / x, y))),
     ],
 )
 def test_what_counts_for_nothing_and_has_a_value_is_no_hindrance(sides: Sides) -> None:

@@ -7,18 +7,20 @@ value: 0 is not 0·(1/(x − 17)) at 17.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from operators.formulas import Formula
+from operators.expressions import Atom, Dim, Expression, Symbol
+from operators.formulas import Formula, Truth, all_of, any_of, formula_symbols
+from operators.predicates import substitute_formula
 from verifier.proof.algebra import Symbolic, _value
-from verifier.proof.knowledge import current
+from verifier.proof.knowledge import Index, current, range_of
 from verifier.proof.laws import inverse
 from verifier.proof.readable import factor_text
 from verifier.proof.reductions import INFINITY, is_inhabited
 from verifier.proof.signs import direction, is_nonnegative, is_nonzero, is_positive, polynomial_of
-from verifier.proof.terms import Factor, Function, Read, Value
+from verifier.proof.terms import INDEX_NAME, Factor, Function, Value, mask
 
 
 def learn_domains(value: Value) -> bool:
@@ -79,11 +81,11 @@ class NotDefined(RuntimeError):
 
 
 class Watching(Symbolic):
-    """The prover's algebra, keeping which functions were asked for values that they may not have."""
+    """The prover's algebra, keeping which functions were asked for values that they may not have, and under which guards."""
 
     def __init__(self, unrolled: int) -> None:
         super().__init__(unrolled)
-        self._asked: dict[_Look, str] = {}
+        self._asked: dict[tuple[str, frozenset[Formula]], _Occurrence] = {}
 
     def apply(self, name: str, *arguments: Any) -> Value:
         operands = [_value(argument) for argument in arguments]
@@ -91,26 +93,62 @@ class Watching(Symbolic):
         if name not in _QUOTIENTS and name not in _OF_PARTIAL_DOMAIN:
             return result
         divided = operands[1] if name in _QUOTIENTS else None
-        given = {factor.key for operand in operands for factor in _partial(operand)}
-        for factor in _partial(result if divided is None else inverse(divided)):
-            if factor.key not in given and not _is_within(factor, current().assumptions):
-                self._asked[_look(factor)] = factor_text(factor)
-        for factor in _partial(divided) if divided is not None else ():
-            self._asked.pop(_look(factor), None)  # an infinite divisor gives 0
+        given = {found.factor.key for operand in operands for found in _partial(operand)}
+        assumed = frozenset(current().assumptions)
+        for found in _partial(result if divided is None else inverse(divided)):
+            if found.factor.key not in given and not _is_within(found.factor, assumed):
+                guards = assumed | found.guards
+                self._asked[found.factor.key, guards] = _Occurrence(found.factor, guards)
         return result
 
-    def check(self, *forms: Value) -> None:
-        """Raises: NotDefined where a function that was asked stands in none of the normal forms."""
-        standing = {_look(factor) for form in forms for factor in _partial(form)}
-        standing |= {(name, *about) for kind, *about in standing if kind == "log" for name in ("inverse", "sqrt")}  # type: ignore[misc]
-        for look, text in self._asked.items():
-            if not any(_alike(look, other) for other in standing):
-                raise NotDefined(f"the replacement's {text} counts for nothing, and may have no value")
+    def check(self, output: Collection[Symbol], *forms: Value) -> None:
+        """The forms are of the element at these indices of the output.
+
+        Raises: NotDefined where a function that was asked stands in none of the normal forms, at the same element.
+        """
+        standing = [found for form in forms for found in _partial(form)]
+        for asked in self._asked.values():
+            if not asked.is_among(standing, output):
+                raise NotDefined(f"the replacement's {factor_text(asked.factor)} counts for nothing, and may have no value")
 
 
-_Look = tuple[str, frozenset[str], str]
-"""A function, the tensors on whose elements its argument depends, and the argument without indices, but where it sums: sums may be
-written in other ways."""
+@dataclass(frozen=True)
+class _Occurrence:
+    """A function of part of the reals, and what holds where it counts."""
+
+    factor: Function
+    guards: frozenset[Formula]
+
+    def is_among(self, others: Iterable[_Occurrence], output: Collection[Symbol]) -> bool:
+        """Wherever this counts, one of the others counts too and has the same argument."""
+        found = [self.condition_of(other, output) for other in others]
+        extents = current().extents
+        ranges = {fact for index in _loose(self.factor, output).values() if index in extents for fact in range_of(index, extents[index])}
+        return current().proves(any_of(*found), self.guards | ranges)
+
+    def condition_of(self, other: _Occurrence, output: Collection[Symbol]) -> Truth:
+        """When the other counts with the same argument, at some values of the indices that are not the output's."""
+        names = {self.factor.name, "log"} if self.factor.name in ("inverse", "sqrt") else {self.factor.name}
+        ours, theirs = _loose(self.factor, output), _loose(other.factor, output)
+        if other.factor.name not in names or mask(_written(self.factor), set(ours)) != mask(_written(other.factor), set(theirs)):
+            return False
+        chosen: dict[Atom, Dim] = {}
+        for mine, yours in zip(INDEX_NAME.findall(_written(self.factor)), INDEX_NAME.findall(_written(other.factor)), strict=True):
+            if mine in ours and chosen.setdefault(theirs[yours], Expression.of(ours[mine])) != Expression.of(ours[mine]):
+                return False
+        settled = {*output, *chosen}  # an index that nothing chooses takes every value in the sum that has it
+        guards = [guard for guard in other.guards if all(s in settled or not isinstance(s, Index) for s in formula_symbols(guard))]
+        return all_of(*(substitute_formula(guard, chosen) for guard in guards))
+
+
+def _written(factor: Function) -> str:
+    return ", ".join(argument.key for argument in factor.arguments)
+
+
+def _loose(factor: Function, output: Collection[Symbol]) -> dict[str, Index]:
+    """The indices of sums around the function, by their names."""
+    return {str(symbol): symbol for symbol in factor.free if isinstance(symbol, Index) and symbol not in output}
+
 
 _QUOTIENTS = frozenset({"divide", "floor_divide", "remainder", "trunc_divide", "trunc_remainder"})
 _OF_PARTIAL_DOMAIN = frozenset({"sqrt", "rsqrt", "log", "log1p", "power", "asin", "acos", "acosh", "atanh"})
@@ -121,38 +159,15 @@ _PARTIAL: dict[str, Callable[..., bool] | None] = {
 """Functions of part of the reals, and what says that a value lies there, where something does."""
 
 
-def _look(factor: Function) -> _Look:
-    tensors = frozenset(tensor for argument in factor.arguments for tensor in _tensors(argument))
-    written = ", ".join(argument.key for argument in factor.arguments)
-    return factor.name, tensors, "" if "Σ" in written else _without_indices(written)
-
-
-def _without_indices(written: str) -> str:
-    shorter = re.sub(r"\[[^\[\]]*\]", "", written)
-    return shorter if shorter == written else _without_indices(shorter)
-
-
-def _alike(one: _Look, other: _Look) -> bool:
-    return one[:2] == other[:2] and (not one[2] or not other[2] or one[2] == other[2])
-
-
-def _tensors(value: Value) -> Iterator[str]:
-    for product in value.terms:
-        for factor, _ in product.factors:
-            if isinstance(factor, Read):
-                yield factor.tensor
-            for part in factor.parts():
-                yield from _tensors(part)
-
-
-def _partial(value: Value) -> Iterator[Function]:
+def _partial(value: Value, guards: frozenset[Formula] = frozenset()) -> Iterator[_Occurrence]:
     """The reciprocals, roots, logarithms and other functions of part of the reals of which the value is made."""
     for product in value.terms:
+        inner = guards | product.guards
         for factor, _ in product.factors:
             if isinstance(factor, Function) and factor.name in _PARTIAL:
-                yield factor
+                yield _Occurrence(factor, inner)
             for part in factor.parts():
-                yield from _partial(part)
+                yield from _partial(part, inner)
 
 
 def _is_within(factor: Function, guards: Iterable[Formula]) -> bool:

@@ -251,7 +251,7 @@ def _compare_output(
         right = _value(output.right(tuple(at)))
     proved = comparison.equal(left, right)
     if proved:
-        watching.check(left, right)
+        watching.check(made, left, right)
     else:
         needed = missing_split(comparison.unmatched)
         if needed is not None:
