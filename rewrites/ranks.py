@@ -70,13 +70,13 @@ def every_rank(rule: type[Rule], most: int = 6) -> dict[str, int | None]:
     first = 2 if any(star.broadcastable for star in stars.values()) else max(proved_ranks(rule)) + 1
     for count in range(first, most + 1):
         dims: dict[str, tuple[Dim, ...]] = {name: tuple(symbol(f"{name}_{i}") for i in range(count)) for name in stars}
-        if not all(_speaks(rule, Case(tuple(dims.items()), tuple(choices.items()))) for choices in rule.signature().choices(dims)):
+        if not all(speaks_of(rule, Case(tuple(dims.items()), tuple(choices.items()))) for choices in rule.signature().choices(dims)):
             return dict.fromkeys(stars, count - 1)
     return dict.fromkeys(stars, most if reads_rank(rule) else None)
 
 
-def _speaks(rule: type[Rule], case: Case) -> bool:
-    """A proof speaks of the case, or neither side admits it."""
+def speaks_of(rule: type[Rule], case: Case) -> bool:
+    """The rule's proof speaks of tensors of so many dims, or neither side admits them."""
     if any(fact is False for fact in size_facts(rule, case)):
         return True
     try:
@@ -313,4 +313,4 @@ class _Alignment:
         return right.rank == 2 and left.rank <= 2
 
 
-__all__ = ["every_rank", "unproved"]
+__all__ = ["every_rank", "speaks_of", "unproved"]

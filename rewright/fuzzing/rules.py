@@ -21,11 +21,11 @@ from rewright.fuzzing.finding import Problem
 from rewright.fuzzing.matching import check_constants, check_match, values_of
 from rewright.fuzzing.rewriting import near, rewrite, take_back
 from rewrites.apply import RewriteError
-from rewrites.cases import cases, speaks_of_sizes, trace_case
+from rewrites.cases import Case, cases, speaks_of_sizes, trace_case
 from rewrites.library import library
 from rewrites.match import find_matches
-from rewrites.ranks import every_rank
-from rewrites.rule import Rule, remembered
+from rewrites.ranks import speaks_of
+from rewrites.rule import Rule
 from verifier.gradients import TAIL as GRADIENT_TAIL
 from verifier.gradients import compare_gradients
 from verifier.instances import Instance, Space
@@ -166,7 +166,7 @@ def check_firing(rule: type[Rule], seed: int, fired: Counter[str], file: str = "
             except Different as error:
                 text = f"{error}\nat {instance.sizes} {instance.attributes}\n{host}"
                 return Problem(f"{rule.__name__} {_CAUSES.get(error.what, 'changes the outputs')}", text, script)
-            if found is not None and own and whole and not inner and (found or _is_of_proved_ranks(instance)):
+            if found is not None and own and whole and not inner and (found or _is_proved(instance)):
                 tried += 1
                 matched += found
     if rule in library() and tried >= 3 and not matched:
@@ -198,16 +198,9 @@ def _misses(rule: type[Rule], seed: int, chance: random.Random) -> Iterator[tupl
             yield instance, False
 
 
-def _is_of_proved_ranks(instance: Instance) -> bool:
+def _is_proved(instance: Instance) -> bool:
     """The rule's proof speaks of tensors of so many dims; the matcher refuses others."""
-    most = _most_dims(instance.rule)
-    limits = ((len(dims), most[name]) for name, dims in instance.case.stars)
-    return all(limit is None or count <= limit for count, limit in limits)
-
-
-@remembered
-def _most_dims(rule: type[Rule]) -> dict[str, int | None]:
-    return every_rank(rule)
+    return speaks_of(instance.rule, Case(instance.case.stars, instance.case.choices))
 
 
 def _fires(rule: type[Rule], graph: Graph, inputs: Sequence[torch.Tensor], seed: int, fired: Counter[str], stands: bool) -> bool | None:
