@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from operators.activations import LogSigmoid
 from operators.arithmetic import Absolute, Clamp, Divide, FloorDivide, Multiply, Subtract
 from operators.arranging import Flip
 from operators.axes import sizes
@@ -91,17 +92,38 @@ def _threshold(input: Any, threshold: float, value: float, inplace: bool = False
     return Where(), [Applied(LessEqual(), [input, threshold]), value, input]
 
 
+def _reduced(each: Applied, reduction: Any, *operands: Any) -> Bound:
+    """The loss of each element, averaged, added up or as it is."""
+    axes = tuple(range(-max(operand.ndim for operand in operands), 0))
+    if reduction in ("none", 0):
+        return each.operator, each.operands
+    return (Mean(axes) if reduction in ("mean", 1) else Sum(axes)), [each]
+
+
 @alias("l1_loss")
 def _absolute_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: Any = "mean", weight: Any = None
 ) -> Bound:
     if any(given is not None for given in (size_average, reduce, weight)) or dtype_of(input) != dtype_of(target):
         raise Unsupported("l1_loss: weights, old arguments and operands of different dtypes are not covered")
-    distance = Applied(Absolute(), [Applied(Subtract(), [input, target])])
-    axes = tuple(range(-max(input.ndim, target.ndim), 0))
-    if reduction in ("none", 0):
-        return distance.operator, distance.operands
-    return (Mean(axes) if reduction in ("mean", 1) else Sum(axes)), [distance]
+    return _reduced(Applied(Absolute(), [Applied(Subtract(), [input, target])]), reduction, input, target)
+
+
+@alias("binary_cross_entropy_with_logits")
+def _binary_cross_entropy_of_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: Any = "mean",
+    pos_weight: Any = None,
+) -> Bound:
+    """(1 − target)·x − log σ(x)."""
+    if any(given is not None for given in (weight, size_average, reduce, pos_weight)) or dtype_of(input) != dtype_of(target):
+        raise Unsupported("binary_cross_entropy_with_logits: weights, old arguments and operands of different dtypes are not covered")
+    missed = Applied(Multiply(), [Applied(Subtract(), [1, target]), input])
+    return _reduced(Applied(Subtract(), [missed, Applied(LogSigmoid(), [input])]), reduction, input)
 
 
 @alias("normalize")

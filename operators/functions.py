@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from operators.meaning import apply, constant, divide
 from operators.operator import operator
-from operators.pointwise import Floating
+from operators.pointwise import Floating, reduce_to
 
 
 class Function(Floating):
@@ -74,6 +74,22 @@ class Log1p(Function):
     def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
         (x,) = operands
         return (out_grad / (1 + x),)
+
+
+@operator(torch="logaddexp")
+class LogAddExp(Floating):
+    """log(eᵃ + eᵇ), broadcasting, without leaving the dtype's range on the way."""
+
+    function: ClassVar[str] = "logaddexp"
+
+    def value(self, *values: Any) -> Any:
+        a, b = values
+        return apply("log", apply("exp", a) + apply("exp", b))
+
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        a, b = operands
+        share = (a - b).sigmoid()
+        return reduce_to(out_grad * share, a), reduce_to(out_grad * (1 - share), b)
 
 
 @operator(torch="log2")

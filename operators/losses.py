@@ -39,14 +39,19 @@ def reduction_of(value: Any) -> str:
     return ("none", "mean", "sum")[value] if isinstance(value, int) else str(value)
 
 
-@operator(torch="mse_loss")
-class MeanSquaredError(Loss):
-    """(x − target)², averaged over the elements, added up, or each.
+class LossOfDistance(Loss):
+    """A loss of how far each element lies from its target.
 
     x: [*s]   target: [*s]   ->   [] or [*s]
     """
 
-    reduction: str = "mean"
+    def of(self, offset: Any) -> Any:
+        """The loss of one element, which lies so far above its target."""
+        raise NotImplementedError
+
+    def slope(self, offset: Any) -> Any:
+        """The derivative of `of`, on a tensor."""
+        raise NotImplementedError
 
     def shape(self, *operands: TensorType) -> tuple[Dim, ...]:
         whole = broadcast(self, *(operand.shape for operand in operands))
@@ -60,25 +65,40 @@ class MeanSquaredError(Loss):
         x, target = operands
 
         def each(index: tuple[Any, ...]) -> Any:
-            offset = x[broadcast_index(index, x.shape)] - target[broadcast_index(index, target.shape)]
-            return offset * offset
+            return self.of(x[broadcast_index(index, x.shape)] - target[broadcast_index(index, target.shape)])
 
         return self.reduced(at, broadcast(self, x.shape, target.shape), each)
 
     def flops(self, *operands: TensorType) -> Dim:
         return 3 * product(broadcast(self, *(operand.shape for operand in operands)))
 
+    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
+        x, target = operands
+        by_offset = out_grad * self.slope(x - target)
+        if self.reduction == "mean":
+            by_offset = by_offset / product(broadcast(self, tuple(x.shape), tuple(target.shape)))
+        return reduce_to(by_offset, x), reduce_to(-by_offset, target)
+
+
+@operator(torch="mse_loss")
+class MeanSquaredError(LossOfDistance):
+    """(x − target)², averaged over the elements, added up, or each.
+
+    x: [*s]   target: [*s]   ->   [] or [*s]
+    """
+
+    reduction: str = "mean"
+
+    def of(self, offset: Any) -> Any:
+        return offset * offset
+
+    def slope(self, offset: Any) -> Any:
+        return 2 * offset
+
     def run(self, *tensors: Any) -> Any:
         import torch
 
         return torch.ops.aten.mse_loss(*tensors, self.reduction_number)
-
-    def gradient(self, out_grad: Any, *operands: Any) -> tuple[Any, ...]:
-        x, target = operands
-        by_offset = out_grad * 2 * (x - target)
-        if self.reduction == "mean":
-            by_offset = by_offset / product(broadcast(self, tuple(x.shape), tuple(target.shape)))
-        return reduce_to(by_offset, x), reduce_to(-by_offset, target)
 
     @classmethod
     def bind(
@@ -88,6 +108,71 @@ class MeanSquaredError(Loss):
             reduction, size_average = size_average, None
         refuse(cls, size_average=size_average, reduce=reduce, weight=weight)
         return cls(reduction_of(reduction)), [input, target]
+
+
+@operator(torch="smooth_l1_loss")
+class SmoothL1Loss(LossOfDistance):
+    """d² / 2β for distances d = |x − target| below β, d − β/2 for others.
+
+    x: [*s]   target: [*s]   ->   [] or [*s]
+    """
+
+    reduction: str = "mean"
+    beta: float = 1.0
+
+    def of(self, offset: Any) -> Any:
+        distance = apply("abs", offset)
+        near = compare("<", distance, constant(self.beta))
+        return when(near, lambda: offset * offset * constant(0.5 / self.beta), lambda: distance - constant(0.5 * self.beta))
+
+    def slope(self, offset: Any) -> Any:
+        return (offset / self.beta).clamp(-1.0, 1.0)
+
+    def run(self, *tensors: Any) -> Any:
+        import torch
+
+        return torch.ops.aten.smooth_l1_loss(*tensors, self.reduction_number, self.beta)
+
+    @classmethod
+    def bind(cls, input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: Any = "mean", beta: Any = 1.0) -> Bound:
+        if isinstance(size_average, int) and not isinstance(size_average, bool):
+            reduction, beta, size_average, reduce = size_average, beta if reduce is None else reduce, None, None
+        refuse(cls, size_average=size_average, reduce=reduce)
+        if not isinstance(beta, (int, float)) or beta <= 0:
+            raise Unsupported(f"SmoothL1Loss: beta must be a positive number, got {beta}")
+        return cls(reduction_of(reduction), float(beta)), [input, target]
+
+
+@operator(torch="huber_loss")
+class HuberLoss(LossOfDistance):
+    """d² / 2 for distances d = |x − target| up to δ, δ·(d − δ/2) for others.
+
+    x: [*s]   target: [*s]   ->   [] or [*s]
+    """
+
+    reduction: str = "mean"
+    delta: float = 1.0
+
+    def of(self, offset: Any) -> Any:
+        distance = apply("abs", offset)
+        near = compare("<=", distance, constant(self.delta))
+        far = constant(self.delta) * (distance - constant(0.5 * self.delta))
+        return when(near, lambda: offset * offset * constant(0.5), lambda: far)
+
+    def slope(self, offset: Any) -> Any:
+        return offset.clamp(-self.delta, self.delta)
+
+    def run(self, *tensors: Any) -> Any:
+        import torch
+
+        return torch.ops.aten.huber_loss(*tensors, self.reduction_number, self.delta)
+
+    @classmethod
+    def bind(cls, input: Any, target: Any, reduction: Any = "mean", delta: Any = 1.0, weight: Any = None) -> Bound:
+        refuse(cls, weight=weight)
+        if not isinstance(delta, (int, float)) or delta <= 0:
+            raise Unsupported(f"HuberLoss: delta must be a positive number, got {delta}")
+        return cls(reduction_of(reduction), float(delta)), [input, target]
 
 
 @operator(torch="cross_entropy cross_entropy_loss", onnx="SoftmaxCrossEntropyLoss")

@@ -241,6 +241,16 @@ def _mean_squared_error(d: Drawer) -> Case:
     return Case(losses.MeanSquaredError(d.pick(("mean", "sum", "none"))), [d.tensor(shape, dtype), d.tensor(shape, dtype)])
 
 
+def _smooth_l1(d: Drawer) -> Case:
+    shape, dtype = d.shape(), d.pick(WIDE)
+    return Case(losses.SmoothL1Loss(d.pick(("mean", "sum", "none")), d.pick((1.0, 1.5))), [d.tensor(shape, dtype), d.tensor(shape, dtype)])
+
+
+def _huber(d: Drawer) -> Case:
+    shape, dtype = d.shape(), d.pick(WIDE)
+    return Case(losses.HuberLoss(d.pick(("mean", "sum", "none")), d.pick((1.0, 1.5))), [d.tensor(shape, dtype), d.tensor(shape, dtype)])
+
+
 def _cross_entropy(d: Drawer) -> Case:
     classes = d.size(1)
     rest = d.shape(0, 2, 1)
@@ -296,6 +306,8 @@ ROWS |= {
     "TopK": Row(_top_k),
     "Interpolate": Row(_interpolate, exact=False),
     "MeanSquaredError": Row(_mean_squared_error, exact=False),
+    "SmoothL1Loss": Row(_smooth_l1, exact=False),
+    "HuberLoss": Row(_huber, exact=False),
     "CrossEntropy": Row(_cross_entropy, exact=False),
     "CrossEntropyOfProbabilities": Row(_cross_entropy_of_probabilities, exact=False),
     "AllReduce": Row(_with_devices(lambda d, shape: collectives.AllReduce(d.pick(("sum", "max"))))),

@@ -11,6 +11,7 @@ import operators.casts as casts
 import operators.comparison as comparison
 import operators.constants as constants
 import operators.functions as functions
+import operators.fused as fused
 import operators.parametric as parametric
 import operators.random as random
 import operators.sources as sources
@@ -122,6 +123,21 @@ def _add_scaled(d: Drawer) -> Case:
     return Case(arithmetic.AddScaled(), [d.tensor(first, dtype), d.tensor(second, dtype), alpha])
 
 
+def _of_three(operator: Operator) -> Callable[[Drawer], Case]:
+    """Three tensors of one dtype that broadcast, or two and a number, and where the operator has four operands a number."""
+
+    def draw(d: Drawer) -> Case:
+        dtype = d.pick(FLOATS)
+        tensors = [d.tensor(shape, dtype) for shape in d.broadcastable(3)]
+        if isinstance(operator, fused.AddProduct):
+            return Case(operator, [*tensors, d.pick((1, 2, -0.5))])
+        if isinstance(operator, fused.AddQuotient):
+            return Case(operator, [*tensors[:2], tensors[2].abs() + 1, d.pick((1, 2, -0.5))])
+        return Case(operator, [*tensors[:2], d.pick((0, 0.25, 0.75, 2.0))] if d.flag() else tensors)
+
+    return draw
+
+
 def _inside_one(operator: Operator) -> Callable[[Drawer], Case]:
     """One tensor of multiples of 1/4 from −1/2 to 1/2: at −1 and 1 these functions have no finite gradient."""
     return lambda d: Case(operator, [d.tensor(d.shape(), d.pick(FLOATS), -1, 1) / 2])
@@ -129,6 +145,9 @@ def _inside_one(operator: Operator) -> Callable[[Drawer], Case]:
 
 ROWS |= {"Power": Row(_power, exact=False), "Clamp": Row(_clamp), "AddScaled": Row(_add_scaled)}
 
+for _operator in (fused.AddProduct(), fused.AddQuotient(), fused.Lerp()):
+    ROWS[type(_operator).__name__] = Row(_of_three(_operator), exact=False)
+ROWS["LogAddExp"] = Row(binary(functions.LogAddExp(), FLOATS), exact=False)
 for _name in ("Exp", "Expm1", "Exp2", "Sin", "Cos", "Tan", "Atan", "Erf"):
     ROWS[_name] = Row(unary(getattr(functions, _name)(), (*FLOATS, "int64", "bool")), exact=False)
 for _name in ("Asin", "Acos", "Atanh"):

@@ -29,9 +29,44 @@ QUERY, KEY, VALUE = numbers(2, 4, 3, 8), numbers(2, 2, 5, 8), numbers(2, 2, 5, 6
 MEAN, SPREAD = numbers(4), numbers(4, seed=2).abs() + 0.5
 
 CALLS: dict[str, list[Callable[[], Any]]] = {
+    "LogSigmoid": [
+        lambda: F.binary_cross_entropy_with_logits(A, MASK.float()),
+        lambda: F.binary_cross_entropy_with_logits(A * 50, MASK.float(), reduction="none"),
+        lambda: torch.ops.aten.binary_cross_entropy_with_logits(A, B),
+        lambda: F.binary_cross_entropy_with_logits(A.bfloat16(), MASK.bfloat16()),
+        lambda: F.logsigmoid(A),
+    ],
+    "AddProduct": [
+        lambda: torch.addcmul(A, B, C),
+        lambda: torch.addcmul(C, A, B, value=0.3),
+        lambda: A.half().addcmul(B.half(), B.half(), value=-2),
+        lambda: torch.ops.aten.addcmul(A, B, B),
+    ],
+    "AddQuotient": [
+        lambda: torch.addcdiv(A, B, POSITIVE),
+        lambda: A.half().addcdiv(B.half(), POSITIVE.half(), value=0.3),
+        lambda: torch.ops.aten.addcdiv(A, B, POSITIVE),
+    ],
+    "Lerp": [
+        lambda: torch.lerp(A, B, 0.3),
+        lambda: A.lerp(C, 2),
+        lambda: torch.lerp(A, B, C),
+        lambda: torch.ops.aten.lerp.Scalar(A, B, 0.7),
+    ],
+    "LogAddExp": [
+        lambda: torch.logaddexp(A, B),
+        lambda: A.logaddexp(C * 100),
+        lambda: torch.logaddexp(A * float("inf"), A * float("inf")),
+        lambda: torch.ops.aten.logaddexp(A, C),
+    ],
     "Absolute": [lambda: F.l1_loss(A, B), lambda: F.l1_loss(A, B, reduction="sum"), lambda: F.l1_loss(A, B, reduction="none")],
     "AddScaled": [lambda: torch.add(A, B, alpha=2), lambda: torch.sub(A, B, alpha=0.5), lambda: torch.rsub(A, B, alpha=3)],
-    "Add": [lambda: A + B, lambda: 2 + A, lambda: A.add(C), lambda: torch.ops.aten.add.Tensor(A, B)],
+    "Add": [
+        lambda: A + B,
+        lambda: 2 + A,
+        lambda: A.add(C),
+        lambda: torch.ops.aten.add.Tensor(A, B),
+    ],
     "Subtract": [
         lambda: A - B,
         lambda: 2 - A,
@@ -338,6 +373,16 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
         lambda: torch.ops.aten.upsample_nearest2d.vec(IMAGE, [12, 10], None),
     ],
     "MeanSquaredError": [lambda: F.mse_loss(A, B), lambda: F.mse_loss(A, B, reduction="sum"), lambda: torch.ops.aten.mse_loss(A, B, 0)],
+    "SmoothL1Loss": [
+        lambda: F.smooth_l1_loss(A, B),
+        lambda: F.smooth_l1_loss(A.half(), B.half(), reduction="none", beta=0.3),
+        lambda: torch.ops.aten.smooth_l1_loss(A, B, 2, 0.7),
+    ],
+    "HuberLoss": [
+        lambda: F.huber_loss(A, B),
+        lambda: F.huber_loss(A, B, reduction="sum", delta=0.3),
+        lambda: torch.ops.aten.huber_loss(A, B, 0, 2.0),
+    ],
     "CrossEntropy": [
         lambda: F.cross_entropy(MATRIX, torch.tensor([0, 1, 2, 3])),
         lambda: F.cross_entropy(A, POSITIONS.repeat(1, 2), reduction="none"),
@@ -370,6 +415,9 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
 }
 
 REFUSED: list[Callable[[], Any]] = [
+    lambda: torch.addcmul(A, B, C, out=torch.empty(2, 3, 4)),
+    lambda: F.smooth_l1_loss(A, B, beta=0.0),
+    lambda: F.binary_cross_entropy_with_logits(A, B, pos_weight=VECTOR),
     lambda: INTEGERS << 63,
     lambda: INTEGERS.to(torch.int8) >> 7,
     lambda: INTEGERS << INTEGERS.abs(),

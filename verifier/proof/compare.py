@@ -15,12 +15,14 @@ from typing import Any
 from operators.expressions import Atom, Dim, Expression, divide_exactly, substitute
 from operators.formulas import Comparison, Formula, Truth, all_of, any_of, equal, negate
 from operators.predicates import substitute_formula
+from verifier.proof import pointwise
 from verifier.proof.binders import Binder
 from verifier.proof.guards import Bounds, bounds_of, conjuncts, index_parts, simplified
 from verifier.proof.knowledge import Index, SplitNeeded, current
 from verifier.proof.matching import Map, equations_between, limit_solutions, solutions
 from verifier.proof.readable import map_text
 from verifier.proof.reductions import Alternative, Largest
+from verifier.proof.summands import without_zero_sums
 from verifier.proof.terms import Data, Factor, Function, Product, Read, Size, Value, sorted_factors
 
 Guards = frozenset[Formula]
@@ -58,13 +60,13 @@ class Comparison_:
 
     def is_zero(self, difference: Value, guards: Guards = NONE) -> bool:
         """The value is zero wherever the guards hold."""
-        from verifier.proof import pointwise
-
         top = self.depth == 1
         rest = self._cancel(difference, guards)
         joined = with_opposite_guards(rest)
         if joined is not None and not self._cancel(joined, guards).terms:
             rest = Value({})
+        if any(product.bound for product in rest.terms):
+            rest = without_zero_sums(rest, guards)
         if top:
             self.unmatched = list(rest.terms.items())
         return not rest.terms or pointwise.is_zero(rest, guards, self)
@@ -361,8 +363,6 @@ def group_is_zero(group: list[tuple[Guards, tuple[tuple[Factor, int], ...], Frac
         same.setdefault(numbers, []).append((own, coefficient))
     if all(_counts_cancel(terms, guards) for terms in same.values()):
         return True
-    from verifier.proof import pointwise
-
     return len(same) > 1 and pointwise.group_is_zero(left, guards)
 
 

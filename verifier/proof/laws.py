@@ -222,7 +222,7 @@ def tanh(value: Value) -> Value:
 def logarithm(value: Value) -> Value:
     """log(x·y) = log x + log y for x > 0; log eˣ = x; log(1/x) = −log x; log √x = ½·log x (DLMF 4.8.1, 4.8.10).
 
-    log sigmoid(x) = −log(1 + e⁻ˣ), by definition.
+    log sigmoid(x) = −log(1 + e⁻ˣ), by definition; log(1 + e⁻ˣ) = log(1 + eˣ) − x.
     """
     return by_cases([value], _logarithm)
 
@@ -246,6 +246,9 @@ def _logarithm(value: Value) -> Value:
     complement = (ONE - value).factor
     if isinstance(complement, Function) and complement.name == "sigmoid":
         return -_logarithm(ONE + exponential(complement.arguments[0]))
+    added = (value - ONE).factor
+    if isinstance(added, Function) and added.name == "exp" and leads_negative(added.arguments[0]):
+        return added.arguments[0] + _logarithm(ONE + exponential(-added.arguments[0]))
     if value.single is not None and value.number is None:
         product, coefficient = value.single
         loose = [f for f, _ in product.factors if not factor_is_positive(f)]

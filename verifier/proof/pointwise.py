@@ -187,7 +187,7 @@ def _is_affine(value: Value) -> bool:
     return all(sum(power for _, power in product.factors) <= 1 or product.bound for product in value.terms)
 
 
-def _worth_asking(value: Value) -> bool:
+def is_piecewise(value: Value) -> bool:
     """Something in the value has a definition that could make it zero."""
     for product in value.terms:
         if product.guards and not product.bound:
@@ -202,7 +202,7 @@ def is_zero(value: Value, guards: Guards, comparison: Any = None) -> bool:
     """The value is zero for all reals that stand for its unknown parts, wherever the guards hold."""
     if not value.terms:
         return True
-    if not _worth_asking(value) or INFINITY in value.key:
+    if not is_piecewise(value) or INFINITY in value.key:
         return False
 
     def statements(t: Translation) -> list[Any]:

@@ -59,6 +59,32 @@ def add_scaled(spelling: Spelling) -> str:
     return str(spelling.emit("Add", spelling.at(0, dtype), scaled))
 
 
+@spells("AddProduct", "AddQuotient")
+def add_product(spelling: Spelling) -> str:
+    x, a, b, factor = (spelling.at(position, spelling.out.dtype) for position in range(4))
+    joined = "Mul" if type(spelling.operator).__name__ == "AddProduct" else "Div"
+    return str(spelling.emit("Add", x, spelling.emit(joined, spelling.emit("Mul", a, factor), b)))
+
+
+@spells("Lerp")
+def lerp(spelling: Spelling) -> str:
+    a, b, weight = (spelling.at(position, spelling.out.dtype) for position in range(3))
+    return str(spelling.emit("Add", a, spelling.emit("Mul", weight, spelling.emit("Sub", b, a))))
+
+
+@spells("LogAddExp")
+def log_add_exp(spelling: Spelling) -> str:
+    """The larger and log(1 + e^−distance); the distance of two infinities is NaN, and that of equal numbers 0."""
+    import math
+
+    dtype = spelling.out.dtype
+    a, b = spelling.at(0, dtype), spelling.at(1, dtype)
+    distance = spelling.emit("Abs", spelling.emit("Sub", a, b))
+    more = spelling.emit("Log", spelling.emit("Add", spelling.constant(1.0, dtype), spelling.emit("Exp", spelling.emit("Neg", distance))))
+    log_two = spelling.constant(math.log(2.0), dtype)
+    return str(spelling.emit("Add", spelling.emit("Max", a, b), spelling.emit("Where", spelling.emit("Equal", a, b), log_two, more)))
+
+
 @spells("TruncDivide", "FloorDivide")
 def divide_whole(spelling: Spelling) -> str:
     dtype = spelling.out.dtype
