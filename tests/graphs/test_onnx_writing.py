@@ -203,6 +203,11 @@ CALLS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
         [(2, 3), (2, 3)],
     ),
     "functions": (lambda x: x.expm1() + x.abs().log1p() + x.exp2() + (x.abs() + 1).log2() + x.erf() + x.sign() + x.round(), [(2, 3)]),
+    "fused": (
+        lambda x, y, z: torch.addcmul(x, y, z, value=2.0) + torch.addcdiv(x, y, z.abs() + 1) + torch.lerp(x, y, 0.3) + torch.lerp(x, y, z),
+        [(2, 3), (2, 3), (3,)],
+    ),
+    "logaddexp": (lambda x, y: torch.logaddexp(x, y) + torch.logaddexp(x * 400, x * 400), [(2, 3), (3,)]),
     "clamp": (lambda x, y: x.clamp(-0.5, 0.5) + x.clamp(min=0.1) + torch.clamp(x, max=y), [(2, 3), (2, 3)]),
     "moving": (lambda x: torch.roll(x.flip(1), 1, 1).permute(1, 2, 0).reshape(3, -1).unsqueeze(0).expand(2, 3, 8), [(2, 3, 4)]),
     "parts": (lambda x: torch.cat([torch.stack(x.split([1, 2], 1)[1].unbind(1), 1), x[:, ::2, 1:3].repeat(1, 1, 2)], 1), [(2, 3, 4)]),
