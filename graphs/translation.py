@@ -18,6 +18,7 @@ from graphs.trace import Proxy, TraceError, as_value
 from operators.casts import Detach
 from operators.expressions import Expression, Symbol
 from operators.formulas import equal
+from operators.layout import Expand
 from operators.opaque import Opaque, Slot, target_name, word_for
 from operators.operator import ShapeError, TensorType, Unsupported, collecting_obligations, operator_for
 
@@ -222,7 +223,7 @@ class Translation:
             return
         several = isinstance(meta, (tuple, list))
         types = [None if part is None else self.type_of(part, node) for part in (meta if isinstance(meta, (tuple, list)) else [meta])]
-        known = self.defined(node, types) or self.opaque(node, types, several)
+        known = self.defined(node, types) or self.broadcast(node, types) or self.opaque(node, types, several)
         self.known[node] = known if several else known[0]
 
     def defined(self, node: torch.fx.Node, types: Sequence[TensorType | None]) -> list[Value | None] | None:
@@ -247,6 +248,17 @@ class Translation:
             return [Value(value.node, positions[k]) if k in positions else None for k in range(len(types))]
         self.graph.undo_to(before)
         return None
+
+    def broadcast(self, node: torch.fx.Node, types: Sequence[TensorType | None]) -> list[Value | None] | None:
+        """What `broadcast_tensors` gives: each tensor, expanded where it has another shape."""
+        if getattr(node.target, "_opname", "") != "broadcast_tensors":
+            return None
+        tensors = [self.known[tensor] for tensor in node.args[0]]  # type: ignore[index, union-attr]
+        shapes = [kind.shape for kind in types if kind is not None]
+        return [
+            tensor if self.graph.type(tensor).shape == shape else self.graph.add(Expand(shape), tensor)
+            for tensor, shape in zip(tensors, shapes, strict=True)
+        ]
 
     def outputs_read(self, node: torch.fx.Node) -> set[int]:
         """Which outputs of a node of several are used."""

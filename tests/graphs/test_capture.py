@@ -305,6 +305,23 @@ def test_an_operator_that_nobody_defined_round_trips() -> None:
     assert torch.ops.rewright_tests.halve.default in {node.target for node in emitted.graph.nodes}
 
 
+LOSSES: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "mse_loss": F.mse_loss,
+    "mse_loss of a column": lambda x, y: F.mse_loss(x, y[:, :1].expand_as(x)) + (x * torch.broadcast_tensors(x, y[:, :1])[1]).sum(),
+    "l1_loss": F.l1_loss,
+    "smooth_l1_loss": F.smooth_l1_loss,
+    "huber_loss": F.huber_loss,
+    "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits,
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_are_captured_as_operators(name: str) -> None:
+    x, y = torch.randn(2, 3, dtype=torch.float64, requires_grad=True), torch.randn(2, 3, dtype=torch.float64)
+    graph, _ = round_trip(Lambda(LOSSES[name]), (x, y))
+    assert count(graph, Opaque) == 0
+
+
 def test_opaque_nodes_with_several_outputs_lists_and_words() -> None:
     def forward(x: Tensor) -> Any:
         values, places = torch.sort(x, descending=True)
