@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -240,6 +241,20 @@ def trace_side(
     return graph, required
 
 
+def _given(choices: Mapping[str, Any], condition: Requires) -> Requires:
+    """The condition on what is left open by the choices."""
+    chosen = {name: choices[name] for name in condition.names if name in choices}
+    if not chosen:
+        return condition
+    left = [name for name in condition.names if name not in chosen]
+
+    def predicate(*values: Any) -> Any:
+        return condition.predicate(**chosen, **dict(zip(left, values, strict=True)))
+
+    predicate.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in left])  # type: ignore[attr-defined]
+    return Requires(condition.sentence, predicate)
+
+
 def trace_case(rule: type[Rule], case: Case, dtypes: Mapping[str, str] | None = None) -> TracedCase:
     """Both sides of the rule as graphs; `dtypes` gives tensors by name another dtype than the usual one.
 
@@ -260,7 +275,7 @@ def trace_case(rule: type[Rule], case: Case, dtypes: Mapping[str, str] | None = 
         replacement,
         tuple(dict.fromkeys(fact for fact in facts if isinstance(fact, Formula))),
         tuple(dict.fromkeys(owed)),
-        tuple(condition for condition in rule.requires if not speaks_of_sizes(rule, condition)),
+        tuple(_given(dict(case.choices), condition) for condition in rule.requires if not speaks_of_sizes(rule, condition)),
         tuple(dict.fromkeys(fact for fact in narrowed if isinstance(fact, Formula) and fact not in own)),
     )
 

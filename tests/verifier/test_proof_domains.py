@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from rewrites import Change, Equality
+from rewrites import Change, Equality, Requires, Rule
 from rewrites.cases import cases, trace_case
 from tests.verifier.laws_of_functions import law_of, proof_of
 from verifier.proof.consistency import compare_normal_forms
 from verifier.proof.prove import WHERE_DEFINED
-from verifier.proof.rules import prove_case
+from verifier.proof.rules import prove_case, prove_rule
 
 FREE = Equality.REAL.allowing(Change.NAN_INF)
 Sides = tuple[Callable[..., Any], Callable[..., Any]]
@@ -154,6 +156,7 @@ def test_what_counts_for_nothing_must_have_a_value(name: str) -> None:
         (lambda x, y: x / y.sum(), lambda x, y: x * (1 / y.sum()) + 0 / y.sum()),
         (lambda x, y: 1 / x, lambda x, y: 1 / x + 0 / x.flip(0).flip(0)),
         (lambda x, y: (1 / x).sum(), lambda x, y: (1 / x).sum() + 0 * (1 / x.reshape(-1)).sum()),
+        (lambda x, y: (1 / x).sum(), lambda x, y: (1 / x).sum() + (0 / x[:1]).sum()),
         (lambda x, y: torch.cat((1 / x, y)), lambda x, y: torch.cat((1 / x, y)) + 0 * torch.cat((1 / x, y))),
     ],
 )
@@ -165,3 +168,35 @@ def test_a_sum_that_may_be_empty_divides_nothing() -> None:
     proof = proof_of(("n k", "n 1"), lambda x, y: (x / y).sum(-1, keepdim=True) * y, lambda x, y: x.sum(-1, keepdim=True), equality=FREE)
     assert proof.proved
     assert {"all sizes ≥ 1", WHERE_DEFINED} <= set(proof.cases[0].proof.scope)
+
+
+def test_what_an_empty_sum_divides_by_is_not_divided_by() -> None:
+    proof = proof_of(("n 1", "n m"), lambda x, y: (y / x).sum(1), lambda x, y: (y / x).sum(1) + 0 / x[:, 0], equality=FREE)
+    assert proof.proved
+    assert proof.cases[0].proof.scope[0] == "all sizes ≥ 1"
+
+
+class ScalarOperation(Rule):
+    """Multiplying by a number, or dividing by one that is not zero, moves out of a sum that may be empty."""
+
+    source = "a test"
+    equality = FREE
+    requires = [Requires("nothing is divided by zero", lambda number, operation: operation == "mul" or number != 0)]
+
+    def pattern(x: Float[Tensor, "n"], number: float, operation: Literal["mul", "div"]):
+        return getattr(torch, operation)(x, number).sum()
+
+    def replacement(x, number, operation):
+        return getattr(torch, operation)(x.sum(), number)
+
+
+class UnconditionedScalarOperation(ScalarOperation):
+    """Multiplying by a number, or dividing by one, moves out of a sum that may be empty."""
+
+    requires = [Requires("nothing is multiplied by zero", lambda number, operation: operation == "div" or number != 0)]
+
+
+def test_a_condition_is_a_fact_in_the_cases_in_which_it_speaks() -> None:
+    assert prove_rule(ScalarOperation).proved
+    proof = prove_rule(UnconditionedScalarOperation)
+    assert [case.proof.scope[:1] for case in proof.cases if case.proof.proved] == [("all sizes ≥ 0",), ("all sizes ≥ 1",)]

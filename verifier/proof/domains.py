@@ -11,16 +11,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from operators.expressions import Atom, Dim, Expression, Symbol
+from operators.expressions import Symbol
 from operators.formulas import Formula, Truth, all_of, any_of, formula_symbols
 from operators.predicates import substitute_formula
 from verifier.proof.algebra import Symbolic, _value
 from verifier.proof.knowledge import Index, current, range_of
 from verifier.proof.laws import inverse
+from verifier.proof.matching import equations_between, solutions
 from verifier.proof.readable import factor_text
 from verifier.proof.reductions import INFINITY, is_inhabited
 from verifier.proof.signs import direction, is_nonnegative, is_nonzero, is_positive, polynomial_of
-from verifier.proof.terms import INDEX_NAME, Factor, Function, Value, mask
+from verifier.proof.terms import Factor, Function, Product, Value
 
 
 def learn_domains(value: Value) -> bool:
@@ -121,33 +122,27 @@ class _Occurrence:
 
     def is_among(self, others: Iterable[_Occurrence], output: Collection[Symbol]) -> bool:
         """Wherever this counts, one of the others counts too and has the same argument."""
-        found = [self.condition_of(other, output) for other in others]
+        found = [condition for other in others for condition in self.conditions_of(other, output)]
         extents = current().extents
-        ranges = {fact for index in _loose(self.factor, output).values() if index in extents for fact in range_of(index, extents[index])}
+        ranges = {fact for index in self.loose(output) if index in extents for fact in range_of(index, extents[index])}
         return current().proves(any_of(*found), self.guards | ranges)
 
-    def condition_of(self, other: _Occurrence, output: Collection[Symbol]) -> Truth:
-        """When the other counts with the same argument, at some values of the indices that are not the output's."""
+    def conditions_of(self, other: _Occurrence, output: Collection[Symbol]) -> Iterator[Truth]:
+        """When the other counts and has the same argument, for choices of the indices that sum around it."""
         names = {self.factor.name, "log"} if self.factor.name in ("inverse", "sqrt") else {self.factor.name}
-        ours, theirs = _loose(self.factor, output), _loose(other.factor, output)
-        if other.factor.name not in names or mask(_written(self.factor), set(ours)) != mask(_written(other.factor), set(theirs)):
-            return False
-        chosen: dict[Atom, Dim] = {}
-        for mine, yours in zip(INDEX_NAME.findall(_written(self.factor)), INDEX_NAME.findall(_written(other.factor)), strict=True):
-            if mine in ours and chosen.setdefault(theirs[yours], Expression.of(ours[mine])) != Expression.of(ours[mine]):
-                return False
-        settled = {*output, *chosen}  # an index that nothing chooses takes every value in the sum that has it
-        guards = [guard for guard in other.guards if all(s in settled or not isinstance(s, Index) for s in formula_symbols(guard))]
-        return all_of(*(substitute_formula(guard, chosen) for guard in guards))
+        if other.factor.name not in names or len(other.factor.arguments) != len(self.factor.arguments):
+            return
+        lead = Product(self.loose(output), self.guards, ((self.factor, 1),))
+        moved = Product(other.loose(output), other.guards, ((other.factor, 1),)).renamed()
+        ((factor, _),) = moved.factors
+        for chosen in solutions(equations_between(self.factor, factor), lead, moved, bijective=False):
+            if all(mine.key == theirs.replaced(chosen).key for mine, theirs in zip(self.factor.arguments, factor.parts(), strict=True)):
+                yield all_of(*(substitute_formula(guard, chosen) for guard in moved.guards))
 
-
-def _written(factor: Function) -> str:
-    return ", ".join(argument.key for argument in factor.arguments)
-
-
-def _loose(factor: Function, output: Collection[Symbol]) -> dict[str, Index]:
-    """The indices of sums around the function, by their names."""
-    return {str(symbol): symbol for symbol in factor.free if isinstance(symbol, Index) and symbol not in output}
+    def loose(self, output: Collection[Symbol]) -> tuple[Index, ...]:
+        """The indices of the sums around the function."""
+        symbols = self.factor.free.union(*map(formula_symbols, self.guards))
+        return tuple(sorted((symbol for symbol in symbols if isinstance(symbol, Index) and symbol not in output), key=str))
 
 
 _QUOTIENTS = frozenset({"divide", "floor_divide", "remainder", "trunc_divide", "trunc_remainder"})
