@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import isqrt
 
 from operators.formulas import Formula
-from verifier.proof.content import Content, common_content, leads_negative
+from verifier.proof.content import Content, common_content, exponent_of, leads_negative
 from verifier.proof.knowledge import current
 from verifier.proof.normalise import by_cases
 from verifier.proof.piecewise import absolute
@@ -222,7 +222,7 @@ def tanh(value: Value) -> Value:
 def logarithm(value: Value) -> Value:
     """log(x·y) = log x + log y for x > 0; log eˣ = x; log(1/x) = −log x; log √x = ½·log x (DLMF 4.8.1, 4.8.10).
 
-    log sigmoid(x) = −log(1 + e⁻ˣ), by definition; log(1 + e⁻ˣ) = log(1 + eˣ) − x.
+    log sigmoid(x) = −log(1 + e⁻ˣ), by definition; log(eˣ + eʸ) = x + log(1 + eʸ⁻ˣ).
     """
     return by_cases([value], _logarithm)
 
@@ -246,9 +246,9 @@ def _logarithm(value: Value) -> Value:
     complement = (ONE - value).factor
     if isinstance(complement, Function) and complement.name == "sigmoid":
         return -_logarithm(ONE + exponential(complement.arguments[0]))
-    added = (value - ONE).factor
-    if isinstance(added, Function) and added.name == "exp" and leads_negative(added.arguments[0]):
-        return added.arguments[0] + _logarithm(ONE + exponential(-added.arguments[0]))
+    least = _least_exponent(value)
+    if least.terms:
+        return least + _logarithm(value * exponential(-least))
     if value.single is not None and value.number is None:
         product, coefficient = value.single
         loose = [f for f, _ in product.factors if not factor_is_positive(f)]
@@ -262,6 +262,16 @@ def _logarithm(value: Value) -> Value:
     if value.number is None and not content.is_one:
         return _logarithm(content.value()) + _logarithm(content.taken_out_of(value))
     return Value.of(Function("log", (value,), logarithm))
+
+
+def _least_exponent(value: Value) -> Value:
+    """What can be taken out of the exponents of a sum so that no term in them is negative, nor in all of them positive."""
+    exponents = [
+        Value({term: c for term, c in exponent_of(product).terms.items() if not term.free & set(product.bound)}) for product in value.terms
+    ]
+    terms = dict.fromkeys(term for exponent in exponents for term in exponent.terms)
+    least = {term: min(exponent.terms.get(term, Fraction(0)) for exponent in exponents) for term in terms}
+    return Value({term: c for term, c in least.items() if c})
 
 
 def _log_number(number: Fraction) -> Value:
