@@ -160,7 +160,10 @@ def _bounded(rule: type[Rule], grounds: dict[Case, Ground], deadline: float) -> 
             return ""
         bounds = [bound for condition in traced.value_conditions for bound in bounds_from(condition)]
         seconds = max(0.1, min(_SECONDS_PER_CASE, deadline - time.monotonic()))
-        proof = prove_bounded(traced.pattern, traced.replacement, traced.facts, bounds, traced.replacement_requires, timeout=seconds)
+        proof = prove_bounded(
+            traced.pattern, traced.replacement, traced.facts, bounds, traced.replacement_requires, timeout=seconds,
+            where_defined=Change.NAN_INF in rule.equality.changes,
+        )  # fmt: skip
         if not proof.proved:
             return ""
         scopes.update(dict.fromkeys(proof.scope))

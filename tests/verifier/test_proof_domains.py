@@ -7,12 +7,14 @@ from typing import Any, Literal
 
 import pytest
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 from rewrites import Change, Equality, Requires, Rule
 from rewrites.cases import cases, trace_case
 from tests.verifier.laws_of_functions import law_of, proof_of
+from verifier.proof.bounded import prove_bounded
 from verifier.proof.consistency import compare_normal_forms
 from verifier.proof.prove import WHERE_DEFINED
 from verifier.proof.rules import prove_case, prove_rule
@@ -136,6 +138,65 @@ def test_the_pattern_divides_by_another_number(name: str) -> None:
     assert not proof.proved
     assert proof.first_open is not None
     assert "counts for nothing, and may have no value" in proof.first_open.proof.reason
+
+
+CHOSEN: dict[str, Sides] = {
+    "in the other choice, cancelled": (
+        lambda x, y: torch.where(y > 0, y, 1 / (x - 17)),
+        lambda x, y: torch.where(y > 0, y * (x - 17) / (x - 17), 1 / (x - 17)),
+    ),
+    "in the other choice, times zero": (
+        lambda x, y: torch.where(y > 0, y, 1 / (x - 17)),
+        lambda x, y: (lambda z: torch.where(y > 0, y + 0 * z, z))(1 / (x - 17)),
+    ),
+    "after the choice": (
+        lambda x, y: torch.where(y > 0, y / (x - 17), 0 * y),
+        lambda x, y: torch.where(y > 0, y, 0 * y) / (x - 17),
+    ),
+    "after a sum of choices": (
+        lambda x, y: torch.where(y > 0, y / (x[:1] - 17), 0 * y).sum(),
+        lambda x, y: (torch.where(y > 0, y, 0 * y).sum() / (x[:1] - 17)).sum(),
+    ),
+    "within bounds": (lambda x, y: torch.clamp(1 / x, -5, 5), lambda x, y: torch.clamp(1 / x, -5, 5) + 0 / x),
+    "in an exponential": (lambda x, y: torch.exp(-1 / (x * x)), lambda x, y: torch.exp(-1 / (x * x)) + 0 / x),
+}
+LOST: dict[str, Sides] = {
+    "times zero": (lambda x, y: 0 / (x - 17), lambda x, y: 0 * x),
+    "asked whether it is NaN": (lambda x, y: torch.isnan(y / (x - 17)), lambda x, y: torch.isnan(x) | torch.isnan(y)),
+    "compared with itself": (lambda x, y: y / (x - 17) == y / (x - 17), lambda x, y: (x == x) & (y == y)),
+}
+SHIELDED: dict[str, Sides] = {
+    "turned around": (lambda x, y: torch.where(y > 0, 1 / x, y), lambda x, y: torch.where(y <= 0, y, 1 / x)),
+    "in both choices": (lambda x, y: torch.where(y > 0, y / x, -y / x), lambda x, y: torch.where(y > 0, y, -y) / x),
+    "a shielded root": (lambda x, y: torch.where(x > 0, torch.sqrt(x), x), lambda x, y: torch.where(x <= 0, x, torch.sqrt(x))),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_what_is_divided_by_in_one_choice_is_not_in_the_other(name: str) -> None:
+    assert not proof_of(("n+1", "n+1"), *CHOSEN[name], equality=FREE).proved
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_what_counts_for_nothing_in_the_pattern_must_have_a_value_where_no_change_is_declared(name: str) -> None:
+    proof = proof_of(("n", "n"), *LOST[name])
+    assert not proof.proved
+    assert proof.first_open is not None
+    assert "the pattern's" in proof.first_open.proof.reason
+
+
+@pytest.mark.parametrize("equality", [FREE, Equality.REAL], ids=str)
+@pytest.mark.parametrize("name", SHIELDED)
+def test_what_a_choice_shields_may_be_shielded_otherwise(name: str, equality: Equality) -> None:
+    assert proof_of(("n", "n"), *SHIELDED[name], equality=equality).proved
+
+
+@pytest.mark.parametrize("function", [lambda x: F.pad(1 / (x - 17), (0, x.shape[0])), lambda x: torch.tril(1 / (x - 17))])
+def test_proofs_for_small_sizes_ask_for_a_value_too(function: Callable[..., Any]) -> None:
+    rule = law_of(("n n",), function, lambda x: function(x) + 0 * function(x).sum(), FREE)
+    traced = trace_case(rule, next(iter(cases(rule))))
+    proof = prove_bounded(traced.pattern, traced.replacement, traced.facts, greatest=2, where_defined=True)
+    assert not proof.proved and "counts for nothing" in proof.reason
 
 
 @pytest.mark.parametrize("name", UNSEEN)

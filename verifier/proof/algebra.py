@@ -93,7 +93,10 @@ class Symbolic:
             return where(condition, yes) + unless(condition, no)
         if isinstance(condition, Value):
             if condition.number is None:
-                yes, no = _value(then()), _value(otherwise())
+                with choosing(condition, True):
+                    yes = _value(then())
+                with choosing(condition, False):
+                    no = _value(otherwise())
                 return no + condition * (yes - no) if not _infinite(yes, no) else condition * yes + (piecewise.ONE - condition) * no
             condition = condition.number != 0
         return _value(then()) if condition else _value(otherwise())
@@ -153,6 +156,18 @@ def assuming(condition: Truth) -> Iterator[None]:
         yield
     finally:
         knowledge.assumptions = before
+
+
+@contextmanager
+def choosing(truth: Value, holds: bool) -> Iterator[None]:
+    """Inside the block elements are computed that count only where the value, 0 or 1, is 1 (`holds`), or 0."""
+    knowledge = current()
+    before = knowledge.chosen
+    knowledge.chosen = (*before, (truth, holds))
+    try:
+        yield
+    finally:
+        knowledge.chosen = before
 
 
 def _is_assumed(value: Dim) -> bool:

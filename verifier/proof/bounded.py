@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from graphs.graph import Graph
+from graphs.graph import Value as Edge
 from operators.expressions import Atom, Dim, Expression, Symbol
 from operators.formulas import Formula, Truth, formula_symbols
 from operators.meaning import interpreted_by
@@ -14,11 +15,13 @@ from operators.operator import collecting_obligations
 from operators.predicates import substitute_formula
 from verifier.proof.algebra import Symbolic
 from verifier.proof.compare import Comparison_
+from verifier.proof.domains import NotDefined, Watching, watching
 from verifier.proof.equalities import single_numbers, solved_equalities
 from verifier.proof.facts import attribute_facts, size_facts
 from verifier.proof.knowledge import Bound, Knowledge, SplitNeeded, knowing
 from verifier.proof.prove import PROVED, UNDECIDED, Proof
 from verifier.proof.solver import OutOfTime, clock
+from verifier.proof.terms import Value
 from verifier.proof.unfold import Unfolded
 
 MOST_ASSIGNMENTS = 400
@@ -33,10 +36,12 @@ def prove_bounded(
     owed: Iterable[Truth] = (),
     greatest: int = 3,
     timeout: float = 20.0,
+    where_defined: bool = False,
 ) -> Proof:
     """Whether two graphs are equal for all sizes and integer attributes from 0 up to the scope's number that satisfy the facts.
 
-    The number is the greatest up to `greatest` for which there are few enough assignments; every one of them is proved.
+    The number is the greatest up to `greatest` for which there are few enough assignments; every one of them is proved. With
+    `where_defined` the right graph may have a value where the left one has none.
     """
     begin, started = time.monotonic(), clock()
     given = [*facts, *size_facts(left), *attribute_facts(left)]
@@ -51,7 +56,7 @@ def prove_bounded(
         return Proof(UNDECIDED, time.monotonic() - begin, reason="there are too many small sizes, or none")
     conditions = list(owed)
     for sizes in chosen:
-        reason = _differs(left, right, sizes, bounds, conditions, timeout - (clock() - started))
+        reason = _differs(left, right, sizes, bounds, conditions, timeout - (clock() - started), where_defined)
         if reason:
             return Proof(UNDECIDED, time.monotonic() - begin, reason=reason)
     scope = (f"sizes and integer attributes from 0 to {limit}, {len(chosen)} assignments",)
@@ -78,14 +83,26 @@ def _assignments(names: Sequence[Symbol], limit: int, facts: Sequence[Truth]) ->
             continue
 
 
-def _differs(left: Graph, right: Graph, sizes: dict[Atom, Dim], bounds: Sequence[Bound], owed: Sequence[Truth], seconds: float) -> str:
+def _differs(
+    left: Graph,
+    right: Graph,
+    sizes: dict[Atom, Dim],
+    bounds: Sequence[Bound],
+    owed: Sequence[Truth],
+    seconds: float,
+    where_defined: bool,
+) -> str:
     where = ", ".join(f"{name} = {value}" for name, value in sizes.items())
     if not all(substitute_formula(condition, sizes) is True for condition in owed if isinstance(condition, Formula)):
         return f"the right side is not well-formed at {where}"
+    known, bounds = solved_equalities(bounds, single_numbers(left, right))
+
+    def sides() -> tuple[Unfolded, Unfolded]:
+        return Unfolded(left, sizes, defined=True, known=known), Unfolded(right, sizes, defined=False, known=known)
+
     try:
-        known, bounds = solved_equalities(bounds, single_numbers(left, right))
-        with knowing(Knowledge(bounds=bounds, seconds=seconds)), interpreted_by(Symbolic(unrolled=1 << 30)), collecting_obligations():
-            ours, theirs = Unfolded(left, sizes, defined=True, known=known), Unfolded(right, sizes, defined=False, known=known)
+        with knowing(Knowledge(bounds=bounds, seconds=seconds)), collecting_obligations():
+            (ours, theirs), algebras = sides(), watching(UNROLLED, where_defined)
             for a, b in zip(left.outputs, right.outputs, strict=True):
                 shape = ours.type(a).shape
                 if shape != theirs.type(b).shape:
@@ -94,11 +111,31 @@ def _differs(left: Graph, right: Graph, sizes: dict[Atom, Dim], bounds: Sequence
                 if len(points) > MOST_ELEMENTS:
                     return f"there are more than {MOST_ELEMENTS} elements at {where}"
                 for at in points:
-                    if not Comparison_().equal(ours.tensor(a)[at], theirs.tensor(b)[at]):
+                    if not Comparison_().equal(*_element(a, b, at, (ours, theirs), algebras)):
                         return f"element {list(at)} is not known to be equal at {where}"
-    except (OutOfTime, NotImplementedError, SplitNeeded) as error:
+                if any(isinstance(algebra, Watching) and algebra.asked for algebra in algebras):
+                    for at in points:  # elements are computed once, and each must say for itself what it asks
+                        own = watching(UNROLLED, where_defined)
+                        values = _element(a, b, at, sides(), own)
+                        for algebra in own:
+                            if isinstance(algebra, Watching):
+                                algebra.check((), *values)
+    except (OutOfTime, NotImplementedError, NotDefined, SplitNeeded) as error:
         return f"{error} at {where}"
     return ""
+
+
+UNROLLED = 1 << 30
+
+
+def _element(
+    a: Edge, b: Edge, at: tuple[int, ...], sides: tuple[Unfolded, Unfolded], algebras: tuple[Symbolic, Symbolic]
+) -> tuple[Value, Value]:
+    values = []
+    for side, edge, algebra in zip(sides, (a, b), algebras, strict=True):
+        with interpreted_by(algebra):
+            values.append(side.tensor(edge)[at])
+    return values[0], values[1]
 
 
 __all__ = ["prove_bounded"]

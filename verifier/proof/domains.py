@@ -7,70 +7,117 @@ value: 0 is not 0·(1/(x − 17)) at 17.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from operators.expressions import Symbol
 from operators.formulas import Formula, Truth, all_of, any_of, formula_symbols
 from operators.predicates import substitute_formula
 from verifier.proof.algebra import Symbolic, _value
+from verifier.proof.compare import with_opposite_guards
 from verifier.proof.knowledge import Index, current, range_of
 from verifier.proof.laws import inverse
 from verifier.proof.matching import equations_between, solutions
+from verifier.proof.normalise import set_truth
 from verifier.proof.readable import factor_text
 from verifier.proof.reductions import INFINITY, is_inhabited
 from verifier.proof.signs import direction, is_nonnegative, is_nonzero, is_positive, polynomial_of
 from verifier.proof.terms import Factor, Function, Product, Value
 
 
+@dataclass
+class _Learned:
+    """Keys and directions (see `signs.direction`) that are not zero, and not negative."""
+
+    nonzero: set[str] = field(default_factory=set)
+    nonnegative: set[str] = field(default_factory=set)
+
+
 def learn_domains(value: Value) -> bool:
     """Teach what must hold for the value to be a number; whether anything of it was new.
 
-    Terms that count only under a condition, and sums that may be empty, teach nothing. At the top of a term an infinity is as good as NaN;
-    inside a function it may come out as a number again (e^(−1/0²) = 0), and only NaN is sure to come through.
+    Only what must hold whichever way its conditions go. Terms that count only under a guard, and sums that may be empty, teach nothing.
+    At the top of a term an infinity is as good as NaN; inside a function it may come out as a number again (e^(−1/0²) = 0), and only NaN
+    is sure to come through.
     """
     if INFINITY in value.key:
         return False
-    before = len(current().nonzero) + len(current().nonnegative)
-    _learn_each(value, top=True)
-    return len(current().nonzero) + len(current().nonnegative) > before
+    ways: list[_Learned] = []
+    for _, (chosen,) in _by_truths(value):
+        ways.append(_Learned())
+        _learn_each(chosen, True, ways[-1])
+    knowledge = current()
+    before = len(knowledge.nonzero) + len(knowledge.nonnegative)
+    knowledge.nonzero |= set.intersection(*(way.nonzero for way in ways))
+    knowledge.nonnegative |= set.intersection(*(way.nonnegative for way in ways))
+    return len(knowledge.nonzero) + len(knowledge.nonnegative) > before
 
 
-def _learn_each(value: Value, top: bool) -> None:
-    for product in value.terms:
-        counts = is_inhabited(product.bound, product.guards) if product.bound else not product.guards
-        if counts and not any(factor.idempotent for factor, _ in product.factors):
+def _learn_each(value: Value, top: bool, learned: _Learned) -> None:
+    for product in _sure(value):
+        if is_inhabited(product.bound, product.guards) if product.bound else not product.guards:
             for factor, _ in product.factors:
                 if not factor.free & set(product.bound):
-                    _learn(factor, top)
+                    _learn(factor, top, learned)
 
 
-def _learn(factor: Factor, top: bool) -> None:
+def _sure(value: Value) -> Iterator[Product]:
+    """The terms that count wherever their guards hold: a sum that is masked, or taken away from another one in part, may not."""
+    joined = with_opposite_guards(value) or value
+    masked = {bool(product.bound) for product in joined.terms if any(factor.idempotent for factor, _ in product.factors)}
+    yield from (product for product in joined.terms if bool(product.bound) not in masked)
+
+
+def _learn(factor: Factor, top: bool, learned: _Learned) -> None:
     if not isinstance(factor, Function) or factor.name not in _STRICT:
         return
     (argument,) = factor.arguments
     if polynomial_of(argument) is not None:
         return
     if factor.name in ("sqrt", "log"):
-        current().nonnegative.add(direction(argument))
+        learned.nonnegative.add(direction(argument))
         if argument.factor is not None:
-            current().nonnegative.add(argument.factor.key)
+            learned.nonnegative.add(argument.factor.key)
     if top and factor.name in ("inverse", "log"):
-        _learn_nonzero(argument)
-    _learn_each(argument, top=False)
+        _learn_nonzero(argument, learned)
+    _learn_each(argument, False, learned)
 
 
-def _learn_nonzero(argument: Value) -> None:
+def _learn_nonzero(argument: Value, learned: _Learned) -> None:
     """A product is not zero, and neither is any of its factors; nor is what a root is of."""
-    current().nonzero.update((direction(argument), direction(-argument)))
+    learned.nonzero.update((direction(argument), direction(-argument)))
     if argument.single is not None:
         product, _ = argument.single
         if not product.bound and not product.guards:
             for factor, _ in product.factors:
-                current().nonzero.add(factor.key)
+                learned.nonzero.add(factor.key)
                 if isinstance(factor, Function) and factor.name == "sqrt":
-                    _learn_nonzero(factor.arguments[0])
+                    _learn_nonzero(factor.arguments[0], learned)
+
+
+_MOST_TRUTHS = 6
+
+
+def _by_truths(*values: Value) -> Iterator[tuple[dict[Factor, bool], list[Value]]]:
+    """The values for every choice of the factors that are 0 or 1, but for those within sums.
+
+    Raises: NotDefined where there are too many.
+    """
+    truths = {f for value in values for p in value.terms for f, _ in p.factors if f.idempotent and not f.free & set(p.bound)}
+    if len(truths) > _MOST_TRUTHS:
+        raise NotDefined("there are too many conditions to say what is defined")
+    ordered = sorted(truths, key=lambda factor: factor.key)
+    for choice in itertools.product((True, False), repeat=len(ordered)):
+        chosen = dict(zip(ordered, choice, strict=True))
+        yield chosen, [_under(value, chosen) for value in values]
+
+
+def _under(value: Value, chosen: Mapping[Factor, bool]) -> Value:
+    for truth, holds in chosen.items():
+        value = set_truth(value, truth, holds)
+    return value
 
 
 _STRICT = frozenset({"inverse", "sqrt", "log", "exp", "sigmoid", "sin", "cos", "atan", "erf"})
@@ -82,43 +129,61 @@ class NotDefined(RuntimeError):
 
 
 class Watching(Symbolic):
-    """The prover's algebra, keeping which functions were asked for values that they may not have, and under which guards."""
+    """The prover's algebra, keeping which functions were asked for values that they may not have, and under which conditions."""
 
-    def __init__(self, unrolled: int) -> None:
+    def __init__(self, side: str, unrolled: int) -> None:
         super().__init__(unrolled)
-        self._asked: dict[tuple[str, frozenset[Formula]], _Occurrence] = {}
+        self.side = side
+        self._asked: dict[tuple[str, frozenset[Formula], tuple[tuple[str, bool], ...]], _Asked] = {}
 
     def apply(self, name: str, *arguments: Any) -> Value:
         operands = [_value(argument) for argument in arguments]
         result = super().apply(name, *operands)
         if name not in _QUOTIENTS and name not in _OF_PARTIAL_DOMAIN:
             return result
-        divided = operands[1] if name in _QUOTIENTS else None
         given = {found.factor.key for operand in operands for found in _partial(operand)}
-        assumed = frozenset(current().assumptions)
-        for found in _partial(result if divided is None else inverse(divided)):
-            if found.factor.key not in given and not _is_within(found.factor, assumed):
-                guards = assumed | found.guards
-                self._asked[found.factor.key, guards] = _Occurrence(found.factor, guards)
+        knowledge = current()
+        assumed = frozenset(knowledge.assumptions)
+        for chosen, (value,) in _by_truths(inverse(operands[1]) if name in _QUOTIENTS else result):
+            truths = (*knowledge.chosen, *((Value.of(truth), holds) for truth, holds in chosen.items()))
+            for found in _partial(value):
+                if found.factor.key not in given and not _is_within(found.factor, assumed):
+                    guards = assumed | found.guards
+                    key = found.factor.key, guards, tuple((truth.key, holds) for truth, holds in truths)
+                    self._asked[key] = _Asked(_Occurrence(found.factor, guards), truths)
         return result
+
+    @property
+    def asked(self) -> bool:
+        """Something was asked for a value that it may not have."""
+        return bool(self._asked)
 
     def check(self, output: Collection[Symbol], *forms: Value) -> None:
         """The forms are of the element at these indices of the output.
 
         Raises: NotDefined where a function that was asked stands in none of the normal forms, at the same element.
         """
-        standing = [found for form in forms for found in _partial(form)]
-        for asked in self._asked.values():
-            if not asked.is_among(standing, output):
-                raise NotDefined(f"the replacement's {factor_text(asked.factor)} counts for nothing, and may have no value")
+        if not self._asked:
+            return
+        for chosen, values in _by_truths(*forms):
+            standing = [found for value in values for found in _partial(value, sure=True)]
+            for asked in self._asked.values():
+                if asked.counts(chosen) and not asked.occurrence.is_among(standing, output):
+                    raise NotDefined(f"the {self.side}'s {factor_text(asked.occurrence.factor)} counts for nothing, and may have no value")
+
+
+def watching(unrolled: int, where_defined: bool) -> tuple[Symbolic, Watching]:
+    """Algebras for both sides: of what may change where the pattern is undefined, only the replacement is watched."""
+    return Symbolic(unrolled) if where_defined else Watching("pattern", unrolled), Watching("replacement", unrolled)
 
 
 @dataclass(frozen=True)
 class _Occurrence:
-    """A function of part of the reals, and what holds where it counts."""
+    """A function of part of the reals, and what holds where it counts; `top` where no other function stands around it."""
 
     factor: Function
     guards: frozenset[Formula]
+    top: bool = True
 
     def is_among(self, others: Iterable[_Occurrence], output: Collection[Symbol]) -> bool:
         """Wherever this counts, one of the others counts too and has the same argument."""
@@ -132,6 +197,8 @@ class _Occurrence:
         names = {self.factor.name, "log"} if self.factor.name in ("inverse", "sqrt") else {self.factor.name}
         if other.factor.name not in names or len(other.factor.arguments) != len(self.factor.arguments):
             return
+        if not other.top and self.factor.name != "sqrt":
+            return  # an infinity inside a function may come out as a number again
         lead = Product(self.loose(output), self.guards, ((self.factor, 1),))
         moved = Product(other.loose(output), other.guards, ((other.factor, 1),)).renamed()
         ((factor, _),) = moved.factors
@@ -145,6 +212,19 @@ class _Occurrence:
         return tuple(sorted((symbol for symbol in symbols if isinstance(symbol, Index) and symbol not in output), key=str))
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A function that was asked for a value, where these values are 1, or 0."""
+
+    occurrence: _Occurrence
+    truths: tuple[tuple[Value, bool], ...]
+
+    def counts(self, chosen: Mapping[Factor, bool]) -> bool:
+        """What was asked may count under this choice."""
+        numbers = [(_under(truth, chosen).number, holds) for truth, holds in self.truths]
+        return all(number is None or bool(number) == holds for number, holds in numbers)
+
+
 _QUOTIENTS = frozenset({"divide", "floor_divide", "remainder", "trunc_divide", "trunc_remainder"})
 _OF_PARTIAL_DOMAIN = frozenset({"sqrt", "rsqrt", "log", "log1p", "power", "asin", "acos", "acosh", "atanh"})
 _PARTIAL: dict[str, Callable[..., bool] | None] = {
@@ -154,15 +234,19 @@ _PARTIAL: dict[str, Callable[..., bool] | None] = {
 """Functions of part of the reals, and what says that a value lies there, where something does."""
 
 
-def _partial(value: Value, guards: frozenset[Formula] = frozenset()) -> Iterator[_Occurrence]:
-    """The reciprocals, roots, logarithms and other functions of part of the reals of which the value is made."""
-    for product in value.terms:
+def _partial(value: Value, guards: frozenset[Formula] = frozenset(), sure: bool = False, top: bool = True) -> Iterator[_Occurrence]:
+    """The reciprocals, roots, logarithms and other functions of part of the reals of which the value is made.
+
+    With `sure`, those without which it has no value: where they are undefined, so is what they stand in.
+    """
+    for product in _sure(value) if sure else value.terms:
         inner = guards | product.guards
         for factor, _ in product.factors:
             if isinstance(factor, Function) and factor.name in _PARTIAL:
-                yield _Occurrence(factor, inner)
-            for part in factor.parts():
-                yield from _partial(part, inner)
+                yield _Occurrence(factor, inner, top)
+            if not sure or (isinstance(factor, Function) and factor.name in _STRICT):
+                for part in factor.parts():
+                    yield from _partial(part, inner, sure, False)
 
 
 def _is_within(factor: Function, guards: Iterable[Formula]) -> bool:
@@ -172,4 +256,4 @@ def _is_within(factor: Function, guards: Iterable[Formula]) -> bool:
     return polynomial_of(argument) is not None or (known is not None and known(argument, guards))
 
 
-__all__ = ["NotDefined", "Watching", "learn_domains"]
+__all__ = ["NotDefined", "Watching", "learn_domains", "watching"]

@@ -273,8 +273,8 @@ def _by_cases(arguments: tuple[Value, ...], function: Callable[..., Value], budg
         yes = _by_cases(tuple(_assume(a, unit) for a in arguments), function, budget)
         no = _by_cases(tuple(_deny(a, unit) for a in arguments), function, budget)
         return no + where(condition, yes - no) if len(unit) > 1 else where(condition, yes) + unless(condition, no)
-    yes = _by_cases(tuple(_set_truth(a, unit, True) for a in arguments), function, budget)
-    no = _by_cases(tuple(_set_truth(a, unit, False) for a in arguments), function, budget)
+    yes = _by_cases(tuple(set_truth(a, unit, True) for a in arguments), function, budget)
+    no = _by_cases(tuple(set_truth(a, unit, False) for a in arguments), function, budget)
     return no + multiply(Value.of(unit), yes - no)
 
 
@@ -330,7 +330,8 @@ def _deny(value: Value, unit: frozenset[Formula]) -> Value:
     return Value(result)
 
 
-def _set_truth(value: Value, truth: Factor, holds: bool) -> Value:
+def set_truth(value: Value, truth: Factor, holds: bool) -> Value:
+    """The value where a factor that is 0 or 1 is 1 (`holds`), or 0."""
     result: dict[Product, Fraction] = {}
     for product, coefficient in value.terms.items():
         factors = tuple((f, n) for f, n in product.factors if f != truth)

@@ -181,9 +181,12 @@ class _Attempts:
             knowledge = self._knowledge(facts)
             knowledge.splits.update(splits)
             try:
-                with knowing(knowledge), interpreted_by(Symbolic(unrolled)):
-                    watching = Watching(unrolled)
-                    compared = _compare_output(lambda: self.outputs()[position], knowledge, self.comparison(), domains, watching)
+                with knowing(knowledge):
+                    algebras = (
+                        Symbolic(unrolled) if self.where_defined else Watching("pattern", unrolled),
+                        Watching("replacement", unrolled),
+                    )
+                    compared = _compare_output(lambda: self.outputs()[position], knowledge, self.comparison(), domains, algebras)
                     self.partial = knowledge.partial
                     return compared, any(isinstance(size, int) and unrolled < size <= WRITTEN_OUT for size in knowledge.extents.values())
             except SplitNeeded as needed:
@@ -221,7 +224,7 @@ class TooManyDigits(RuntimeError):
 
 
 def _compare_output(
-    unfolded: Callable[[], Output], knowledge: Knowledge, comparison: Comparison_, domains: bool, watching: Watching
+    unfolded: Callable[[], Output], knowledge: Knowledge, comparison: Comparison_, domains: bool, algebras: tuple[Symbolic, Symbolic]
 ) -> tuple[NormalForms, bool, tuple[str, ...]]:
     output = unfolded()
     at: list[Dim] = []
@@ -239,19 +242,23 @@ def _compare_output(
                     knowledge.add(fact)
         at.append(ravel([Expression.of(digit) for digit in digits], extents))
         made.update(zip(digits, extents, strict=True))
-    left = _value(output.left(tuple(at)))
+    with interpreted_by(algebras[0]):
+        left = _value(output.left(tuple(at)))
     learned = domains and learn_domains(left)
     if domains and not learned:
         return NormalForms(tuple(at), made, left, left), False, ()
     while learned:
         output = unfolded()  # elements are computed once
-        left = _value(output.left(tuple(at)))
+        with interpreted_by(algebras[0]):
+            left = _value(output.left(tuple(at)))
         learned = learn_domains(left)
-    with interpreted_by(watching):
+    with interpreted_by(algebras[1]):
         right = _value(output.right(tuple(at)))
     proved = comparison.equal(left, right)
     if proved:
-        watching.check(made, left, right)
+        for algebra in algebras:
+            if isinstance(algebra, Watching):
+                algebra.check(made, left, right)
     else:
         needed = missing_split(comparison.unmatched)
         if needed is not None:

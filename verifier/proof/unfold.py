@@ -9,7 +9,7 @@ from typing import Any
 from graphs.graph import Graph
 from graphs.graph import Value as Edge
 from operators.expressions import Atom, Dim, Expression, plain
-from operators.formulas import Formula, at_least_zero
+from operators.formulas import at_least_zero
 from operators.meaning import constant
 from operators.operator import Operator, TensorType, kind_of
 from operators.sources import Constant, Input
@@ -23,12 +23,12 @@ Index = tuple[Dim, ...]
 
 
 class Tensor:
-    """A tensor given by its type and what its elements are; elements are computed once per index and the guards under which they count."""
+    """A tensor given by its type and what its elements are; elements are computed once per index and conditions under which they count."""
 
     def __init__(self, type: TensorType, element: Callable[[Index], Value]) -> None:
         self.type, self._element = type, element
         self.shape, self.dtype, self.weak = type.shape, type.dtype, type.weak
-        self._known: dict[tuple[Index, tuple[Formula, ...]], Value] = {}
+        self._known: dict[tuple[Any, ...], Value] = {}
         self._knowledge: Knowledge | None = None
 
     @property
@@ -40,7 +40,7 @@ class Tensor:
         index = tuple(0 if isinstance(size, int) and size == 1 else i for i, size in zip(index, self.shape, strict=True))
         if self._knowledge is not current():
             self._knowledge, self._known = current(), {}
-        key = (index, current().assumptions)
+        key = (index, current().assumptions, tuple((truth.key, holds) for truth, holds in current().chosen))
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._element(index)
