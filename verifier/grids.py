@@ -15,7 +15,7 @@ from dataclasses import replace
 import torch
 
 from verifier.instances import FLOATS, INTEGERS, Ground, Instance, Space
-from verifier.running import run_sides
+from verifier.running import record
 from verifier.sizes import Assignment
 from verifier.values import EXTREME, ORDINARY, SPECIAL, draw_number, modest, special_numbers
 
@@ -69,13 +69,19 @@ def _fits(ground: Ground, sizes: Assignment, points: int) -> bool:
 
 
 def _stays_small(space: Space, ground: Ground, sizes: Assignment) -> bool:
-    """The outputs have no more elements than an instance's tensors: no axis was multiplied by another."""
+    """Nothing that either side computes has many more elements than an instance's tensors: no axis was multiplied by another."""
     instance = space.build(ground, sizes, ORDINARY, space.families[0], 0)
     if instance is None:
         return False
-    left, right = run_sides(instance)
-    outputs = [o for side in (left, right) for o in side.outputs if isinstance(o, torch.Tensor)]
-    return left.error is None and all(output.numel() <= 2 * instance.elements for output in outputs)
+    (left, calls), (_, others) = (
+        record(side, instance.arguments(), instance.seed) for side in (space.rule.pattern, space.rule.replacement)
+    )
+    most = max(2 * instance.elements, _MOST_OF_OTHERS)
+    return left.error is None and all(tensor.numel() <= most for call in (*calls, *others) for tensor in call.tensors())
+
+
+_MOST_OF_OTHERS = 40
+"""So many elements other tensors may have: fewer than 7 by 7, the square of the axis that is tried."""
 
 
 def _every(dtype: torch.dtype, extreme: bool) -> torch.Tensor:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -21,7 +24,7 @@ from verifier import conditions
 from verifier.drawing import drawn_cases
 from verifier.positions import Positions, positions_in
 from verifier.sizes import Assignment, SizeModel, flattened
-from verifier.values import EXTREME, LAYOUTS, ORDINARY, POSITIVE, SMALL, SPECIAL, draw_number, draw_values, laid_out
+from verifier.values import EXTREME, LAYOUTS, ORDINARY, POSITIVE, SMALL, SPECIAL, WIDE, draw_number, draw_values, laid_out
 
 MOST_ELEMENTS = 20_000
 """Instances whose tensors together have more elements are not drawn."""
@@ -172,16 +175,35 @@ class Ground:
 
 def landmarks(rule: type[Rule]) -> list[int]:
     """Whole numbers from 4 to 1024 in the code of both sides: sizes next to them may matter."""
-    found: set[int] = set()
-    pending: list[Any] = [getattr(side, "__code__", None) for side in (rule.pattern, rule.replacement)]
+    found = {n for side in (rule.pattern, rule.replacement) for n in _constants(side) if type(n) is int and 4 <= n <= 1024}
+    return sorted(found)
+
+
+def written_numbers(rule: type[Rule]) -> list[float]:
+    """Numbers in the code of both sides and of the conditions that are not drawn anyway: something may happen there."""
+    sides = [rule.pattern, rule.replacement, *(condition.predicate for condition in rule.requires)]
+    numbers = {float(n) for side in sides for n in _constants(side) if type(n) in (int, float) and math.isfinite(n)}
+    return sorted(n for n in numbers if abs(n) <= 1e6 and (abs(n) > 4 or n != round(2 * n) / 2))
+
+
+def _constants(function: Any) -> Iterator[Any]:
+    """Every constant in a function's code, in what it defines, and in the variables and functions around it that it uses."""
+    pending, seen = [function], set()
     while pending:
-        code = pending.pop()
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        code = getattr(part, "__code__", part)
         for constant in getattr(code, "co_consts", ()):
-            numbers = constant if isinstance(constant, tuple) else (constant,)
-            found |= {n for n in numbers if type(n) is int and 4 <= n <= 1024}
+            yield from constant if isinstance(constant, tuple) else (constant,)
             if hasattr(constant, "co_consts"):
                 pending.append(constant)
-    return sorted(found)
+        known = getattr(part, "__globals__", {})
+        around = [known[name] for name in getattr(code, "co_names", ()) if name in known]
+        around += inspect.getclosurevars(part).nonlocals.values() if isinstance(part, FunctionType) else ()
+        yield from (value for value in around if isinstance(value, (int, float)))
+        pending += [value for value in around if isinstance(value, FunctionType) and value.__globals__ is known]
 
 
 class Space:
@@ -196,6 +218,7 @@ class Space:
             chosen = chosen[: most_cases // 3] + source.sample(chosen[most_cases // 3 :], most_cases - most_cases // 3)
         self.grounds = [Ground(rule, case, seed + position) for position, case in enumerate(chosen)]
         self.value_conditions = [c for c in rule.requires if not speaks_of_sizes(rule, c)]
+        self.written = written_numbers(rule)
 
     @cached_property
     def usable(self) -> list[Ground]:
@@ -244,6 +267,9 @@ class Space:
             scale = source.randrange(256) if source.random() < 0.5 else 0
             kinds = self.kinds(kind)
             tensors = {name: draw_values(kinds[name], shapes[name], dtypes[name], source.randrange(1 << 30), scale) for name in names}
+            if self.written and source.random() < 0.5:
+                tensors = {name: self.with_written(tensor, kinds[name], source) for name, tensor in tensors.items()}
+                reals = {name: source.choice((value, *self.written)) for name, value in reals.items()}
             turned = bool(ground.positions) and source.random() < 0.2
             tensors |= {name: read.within(tensors[name], sizes, turned) for name, read in ground.positions.items()}
             tensors = {name: tensors[shared.get(name, name)] for name in names}
@@ -256,6 +282,16 @@ class Space:
             if all(condition_holds(instance, condition) for condition in self.value_conditions):
                 return instance
         return None
+
+    def with_written(self, tensor: torch.Tensor, kind: str, source: random.Random) -> torch.Tensor:
+        """A floating tensor with numbers that the rule writes, or their opposites, for some elements; ordinary numbers lie around them."""
+        if not tensor.is_floating_point() or kind in (WIDE, EXTREME):
+            return tensor
+        generator = torch.Generator().manual_seed(source.randrange(1 << 30))
+        number = torch.tensor([sign * n for n in self.written for sign in (1, -1)], dtype=torch.float64)
+        drawn = number[torch.randint(0, len(number), tensor.shape, generator=generator)]
+        taken = torch.rand(tensor.shape, generator=generator) < source.choice((0.3, 1.0))
+        return torch.where(taken, drawn + tensor.double() if kind == ORDINARY else drawn, tensor.double()).to(tensor.dtype)
 
     def kinds(self, kind: str) -> dict[str, str]:
         """The kind of values for each tensor: of a rule over the reals, weights are ordinary numbers where data are special."""

@@ -154,6 +154,8 @@ class Judgement:
         found = False
         for call in self.calls:
             operands, results = _leaves(call)
+            if _underflows(_short_name(call), operands, results):
+                return False
             if all(map(_finite, operands)) and not all(map(_finite, results)):
                 pole = any(map(_has_zero, operands)) or any(bool(result.isnan().any()) for result in results)
                 if _short_name(call) not in _PARTIAL or not pole:
@@ -180,9 +182,7 @@ class Judgement:
             name = _short_name(call)
             if all(_finite(x) for x in operands) and not all(_finite(x) for x in results):
                 return Kind.NAN_INF if name in _PARTIAL else Kind.OVERFLOW if is_meant(call) else Kind.VALUE
-            if name.startswith("exp") and any(_vanishes(x, y) for x in operands for y in results):
-                return Kind.OVERFLOW
-            if name in _UNDERFLOWING and any(map(_has_zero, results)) and not any(map(_has_zero, operands)) and all(map(_finite, operands)):
+            if _underflows(name, operands, results):
                 return Kind.OVERFLOW
         return None
 
@@ -335,6 +335,14 @@ def _leaves(call: Call) -> tuple[list[torch.Tensor | float], list[torch.Tensor]]
     """The call's operands and results."""
     operands = [leaf for leaf in pytree.tree_leaves((call.arguments, call.keywords)) if isinstance(leaf, (torch.Tensor, float))]
     return operands, [leaf for leaf in pytree.tree_leaves(call.result) if isinstance(leaf, torch.Tensor)]
+
+
+def _underflows(name: str, operands: Sequence[Any], results: Sequence[torch.Tensor]) -> bool:
+    """A number has become 0 that is none."""
+    if name.startswith("exp") and any(_vanishes(x, y) for x in operands for y in results):
+        return True
+    known = name in _UNDERFLOWING and all(map(_finite, operands)) and not any(map(_has_zero, operands))
+    return known and any(map(_has_zero, results))
 
 
 def _short_name(call: Call) -> str:

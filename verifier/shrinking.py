@@ -213,7 +213,7 @@ def _weight(value: float) -> tuple[float, ...]:
     if math.isinf(value):
         return (3.0, float(value < 0))
     return (
-        0.0 if value == round(value) and abs(value) < 1e6 else 1.0 if value * 4 == round(value * 4) else 2.0,
+        0.0 if value == round(value) and abs(value) < 1e6 else 1.0 if (4 * value) % 1 == 0 else 2.0,
         abs(value),
         float(math.copysign(1, value) < 0),
     )

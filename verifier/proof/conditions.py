@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
@@ -12,6 +13,12 @@ from verifier.proof.knowledge import Bound
 
 class NotUnderstood(Exception):
     """A condition that says more than linear inequalities."""
+
+
+def _exact(number: float) -> Fraction:
+    if not math.isfinite(number):
+        raise NotUnderstood
+    return Fraction(str(number))
 
 
 class _Linear:
@@ -25,7 +32,7 @@ class _Linear:
         if isinstance(other, _Linear):
             return other
         if isinstance(other, (int, float)) and not isinstance(other, bool):
-            return _Linear(self.paths, {}, Fraction(str(other)))
+            return _Linear(self.paths, {}, _exact(other))
         raise NotUnderstood
 
     def __add__(self, other: Any) -> _Linear:
@@ -48,7 +55,7 @@ class _Linear:
     def __mul__(self, number: Any) -> _Linear:
         if not isinstance(number, (int, float)):
             raise NotUnderstood
-        factor = Fraction(str(number))
+        factor = _exact(number)
         return _Linear(self.paths, {n: c * factor for n, c in self.coefficients.items()}, self.constant * factor)
 
     __rmul__ = __mul__
