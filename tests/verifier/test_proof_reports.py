@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int32
 from torch import Tensor
 
 from rewrites.cases import cases, trace_case
@@ -153,6 +153,22 @@ def test_wrong_rules_have_small_models():
     assert model is not None and model.sizes["n"] != model.sizes["m"]
     right = first(Associate)
     assert Refuter(right.pattern, right.replacement, right.facts).model() is None
+
+
+class RemainderOfNegation(Rule):
+    """(−x) mod 7 is (7 − x mod 7) mod 7: wrong for the least number alone, whose negation wraps."""
+
+    source = "a test"
+
+    def pattern(x: Int32[Tensor, "n"]):
+        return (x * -1) % 7
+
+    def replacement(x):
+        return (7 - x % 7) % 7
+
+
+def test_no_condition_is_suggested_where_the_reals_need_none():
+    assert suggest(RemainderOfNegation) is None
 
 
 def test_the_missing_condition_is_suggested():
