@@ -39,6 +39,13 @@ def reduction_of(value: Any) -> str:
     return ("none", "mean", "sum")[value] if isinstance(value, int) else str(value)
 
 
+def positive(who: type[Operator], name: str, number: Any) -> None:
+    """Raises: Unsupported unless the number is known and positive."""
+    known = isinstance(number, (int, float))
+    if not known or number <= 0:
+        raise Unsupported(f"{who.__name__}: {name} must be a positive number, got {number if known else 'a variable'}")
+
+
 class LossOfDistance(Loss):
     """A loss of how far each element lies from its target.
 
@@ -138,8 +145,7 @@ class SmoothL1Loss(LossOfDistance):
         if isinstance(size_average, int) and not isinstance(size_average, bool):
             reduction, beta, size_average, reduce = size_average, beta if reduce is None else reduce, None, None
         refuse(cls, size_average=size_average, reduce=reduce)
-        if not isinstance(beta, (int, float)) or beta <= 0:
-            raise Unsupported(f"SmoothL1Loss: beta must be a positive number, got {beta}")
+        positive(cls, "beta", beta)
         return cls(reduction_of(reduction), float(beta)), [input, target]
 
 
@@ -170,8 +176,7 @@ class HuberLoss(LossOfDistance):
     @classmethod
     def bind(cls, input: Any, target: Any, reduction: Any = "mean", delta: Any = 1.0, weight: Any = None) -> Bound:
         refuse(cls, weight=weight)
-        if not isinstance(delta, (int, float)) or delta <= 0:
-            raise Unsupported(f"HuberLoss: delta must be a positive number, got {delta}")
+        positive(cls, "delta", delta)
         return cls(reduction_of(reduction), float(delta)), [input, target]
 
 

@@ -92,8 +92,8 @@ def _orders(names: Sequence[str]) -> Iterator[Candidate]:
 def suggest(rule: type[Rule], seconds: float = 60.0, most: int = 2) -> Suggestion | None:
     """The weakest conjunction of at most `most` candidate conditions under which every case of the rule is proved, if one is found.
 
-    A candidate that leaves no instance, or under which a counterexample is drawn, is passed over without a proof. Where the cases are proved
-    without any (the rule is wrong in rounding, where integers wrap, for more dims), no condition of these kinds mends it.
+    A candidate that leaves no instance, or under which a counterexample is drawn, is passed over without a proof. Where the cases are
+    proved without any (the rule is wrong in rounding, where integers wrap, for more dims), no condition of these kinds mends it.
     """
     begin, started = time.monotonic(), clock()
     traced = [trace_case(rule, case) for case in cases(rule)]
