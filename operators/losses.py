@@ -210,6 +210,10 @@ class CrossEntropy(Loss):
     def positions(self, *operands: TensorType) -> dict[int, Dim]:
         return {1: operands[0].shape[self.classes(operands[0])]}
 
+    @property
+    def ignored(self) -> tuple[int, ...]:
+        return (self.ignore,)
+
     def element(self, at: tuple[Any, ...], *operands: Any, output: int = 0) -> Any:
         x, target = operands
         axis = self.classes(x)

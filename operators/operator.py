@@ -72,6 +72,12 @@ class Operator:
     """The output is a view of the first operand in PyTorch."""
     from_the_end: ClassVar[bool] = False
     """Negative positions count from the end."""
+
+    @property
+    def ignored(self) -> tuple[int, ...]:
+        """Numbers among the positions that are passed over."""
+        return ()
+
     absent: ClassVar[dict[int, float]] = {}
     """Optional operands by position, with the number that stands for an absent one (a convolution's bias: 0)."""
     torch_names: ClassVar[tuple[str, ...]] = ()

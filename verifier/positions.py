@@ -19,14 +19,20 @@ class Positions:
 
     extents: list[Dim] = field(default_factory=list)
     from_the_end: bool = True
+    ignored: set[int] = field(default_factory=set)
+    """Numbers that some reading passes over instead."""
 
     def within(self, tensor: torch.Tensor, sizes: Mapping[str, int], turned: bool) -> torch.Tensor:
-        """The tensor with its whole numbers taken into the range of the fewest; `turned`, as negative ones where these count."""
+        """The tensor with its whole numbers taken into the range of the fewest; `turned`, as negative ones where these count,
+        or some of them as those that are passed over.
+        """
         values: dict[Atom, Dim] = {Symbol(name): value for name, value in sizes.items()}
         fewest = min((size for extent in self.extents if isinstance(size := substitute(extent, values), int)), default=0)
         if not 0 < fewest <= torch.iinfo(tensor.dtype).max:
             return tensor
         taken = tensor.remainder(fewest)
+        if turned and self.ignored and min(self.ignored) >= torch.iinfo(tensor.dtype).min:
+            return torch.where(torch.arange(taken.numel()).reshape(taken.shape) % 3 == 0, min(self.ignored), taken)
         return taken - fewest if turned and self.from_the_end and len(self.extents) == 1 and tensor.dtype.is_signed else taken
 
 
@@ -41,6 +47,7 @@ def positions_in(graph: Graph) -> dict[str, Positions]:
                 positions = found.setdefault(name, Positions())
                 positions.extents.append(extent)
                 positions.from_the_end &= operator.from_the_end
+                positions.ignored |= set(operator.ignored)
     return found
 
 

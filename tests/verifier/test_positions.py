@@ -13,6 +13,11 @@ from verifier.comparing import Standard
 from verifier.instances import Space
 from verifier.testing import run_tests
 from verifier.values import ORDINARY
+from verifier.verdict import Status
+from verifier.verify import verify
+
+IGNORED = -100
+"""The target that a cross entropy passes over."""
 
 
 class Looked(Rule):
@@ -64,6 +69,7 @@ def test_positions_are_within_what_they_index(rule: type[Rule], whole: tuple[str
         extent = instance.tensors[of].shape[axis]
         for name in whole:
             positions = instance.tensors[name]
+            positions = positions[positions != IGNORED] if rule is Classified else positions
             assert bool(((-extent if negative else 0) <= positions).all()) and bool((positions < extent).all())
             least = min(least, *positions.tolist(), 0)
     assert (least < 0) is negative
@@ -73,3 +79,9 @@ def test_most_examples_count() -> None:
     for rule in (Looked, Indexed):
         report = run_tests(rule, Space(rule), Standard(rule.equality), examples=40)
         assert report.failure is None and report.examples > 3 * report.invalid
+
+
+def test_targets_that_are_passed_over_are_drawn() -> None:
+    verdict = verify(Classified)
+    assert verdict.status is Status.REFUTED and verdict.counterexample is not None
+    assert IGNORED in verdict.counterexample.inputs["target"]
