@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from graphs.graph import Graph, Value
-from operators.expressions import Dim, Expression, Variable, plain
+from operators.expressions import REALS, Dim, Expression, Variable, plain
 from operators.operator import OPERATORS, Applied, Operator, TensorType, Unsupported, canonical_axis, mutates, operator_for
 from operators.sources import Scalar
 
@@ -317,8 +317,12 @@ def trace(function: Callable[..., Any], arguments: Sequence[Any], graph: Graph) 
 
     Raises: TraceError, ShapeError as the calls inside do.
     """
-    with _sizes_one_by_one(), _Tracing(graph):
-        result = function(*arguments)
+    before = REALS.set(lambda variable: Proxy(graph, graph.add(Scalar(plain(variable)))))
+    try:
+        with _sizes_one_by_one(), _Tracing(graph):
+            result = function(*arguments)
+    finally:
+        REALS.reset(before)
     leaves = result if isinstance(result, (tuple, list)) else (result,)
     values = []
     for leaf in leaves:

@@ -7,7 +7,9 @@ polynomials (structural, usable in sets and dicts); a statement about sizes is a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
@@ -276,10 +278,45 @@ class Variable(Expression):
 
     __hash__ = Expression.__hash__
 
+    def __add__(self, other: Any) -> Any:
+        return _as_real(operator.add, self, other) if isinstance(other, float) else super().__add__(other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _as_real(operator.add, other, self) if isinstance(other, float) else super().__radd__(other)
+
+    def __sub__(self, other: Any) -> Any:
+        return _as_real(operator.sub, self, other) if isinstance(other, float) else super().__sub__(other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _as_real(operator.sub, other, self) if isinstance(other, float) else super().__rsub__(other)
+
+    def __mul__(self, other: Any) -> Any:
+        return _as_real(operator.mul, self, other) if isinstance(other, float) else super().__mul__(other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _as_real(operator.mul, other, self) if isinstance(other, float) else super().__rmul__(other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _as_real(operator.truediv, self, other) if isinstance(other, (int, float, Expression)) else NotImplemented
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _as_real(operator.truediv, other, self) if isinstance(other, (int, float)) else NotImplemented
+
     @classmethod
     def __torch_function__(cls, *call: Any) -> Any:
         """Makes torch's argument parser take a variable for an integer; the traced tensor among the arguments answers."""
         return NotImplemented
+
+
+REALS: ContextVar[Callable[[Variable], Any] | None] = ContextVar("reals", default=None)
+"""While a function is traced: a variable as a real number, with which Python's numbers can be combined."""
+
+
+def _as_real(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    known = REALS.get()
+    if known is None:
+        return NotImplemented
+    return operation(*(known(one) if isinstance(one, Variable) else one for one in (left, right)))
 
 
 Dim: TypeAlias = int | Expression
