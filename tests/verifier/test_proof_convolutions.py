@@ -225,6 +225,11 @@ class Residual(Rule):
     """A law: residual."""
 
     source = "the tests"
+    requires = [
+        Requires("ε is positive", lambda eps: eps > 0),
+        Requires("v3 is a variance", lambda v3: v3 >= 0),
+        Requires("v1 is a variance", lambda v1: v1 >= 0),
+    ]
 
     @staticmethod
     def pattern(
@@ -258,6 +263,12 @@ class RepVGG(Rule):
     """A law: rep vgg."""
 
     source = "the tests"
+    requires = [
+        Requires("ε is positive", lambda eps: eps > 0),
+        Requires("v3 is a variance", lambda v3: v3 >= 0),
+        Requires("v1 is a variance", lambda v1: v1 >= 0),
+        Requires("v0 is a variance", lambda v0: v0 >= 0),
+    ]
 
     @staticmethod
     def pattern(

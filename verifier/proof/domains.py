@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from operators.expressions import Symbol
@@ -135,6 +135,7 @@ class Watching(Symbolic):
         super().__init__(unrolled)
         self.side = side
         self._asked: dict[tuple[str, frozenset[Formula], tuple[tuple[str, bool], ...]], _Asked] = {}
+        self._nodes: dict[str, set[tuple[int, bool]]] = {}
 
     def apply(self, name: str, *arguments: Any) -> Value:
         operands = [_value(argument) for argument in arguments]
@@ -151,7 +152,15 @@ class Watching(Symbolic):
                     guards = assumed | found.guards
                     key = found.factor.key, guards, tuple((truth.key, holds) for truth, holds in truths)
                     self._asked[key] = _Asked(_Occurrence(found.factor, guards), truths)
+                    self._nodes.setdefault(found.factor.key, set()).add(knowledge.computing)
+        if name in _QUOTIENTS:  # an infinite divisor gives 0
+            infinite = {found.factor.key for found in _partial(operands[1]) if found.factor.name == "inverse"}
+            self._asked = {key: one for key, one in self._asked.items() if key[0] not in infinite or not self._flows_alone(key[0])}
         return result
+
+    def _flows_alone(self, key: str) -> bool:
+        """One node alone asked for the function, and what it gave is used in one place."""
+        return len(self._nodes[key]) == 1 and all(alone for _, alone in self._nodes[key])
 
     @property
     def asked(self) -> bool:
@@ -166,8 +175,10 @@ class Watching(Symbolic):
         if not self._asked:
             return
         for chosen, values in _by_truths(*forms):
-            standing = [found for value in values for found in _partial(value, sure=True)]
+            strict = [found for value in values for found in _partial(value, sure=True, strict=True)]
+            anywhere = [replace(found, top=True) for value in values for found in _partial(value, sure=True)]
             for asked in self._asked.values():
+                standing = anywhere if self._flows_alone(asked.occurrence.factor.key) else strict
                 if asked.counts(chosen) and not asked.occurrence.is_among(standing, output):
                     raise NotDefined(f"the {self.side}'s {factor_text(asked.occurrence.factor)} counts for nothing, and may have no value")
 
@@ -234,19 +245,22 @@ _PARTIAL: dict[str, Callable[..., bool] | None] = {
 """Functions of part of the reals, and what says that a value lies there, where something does."""
 
 
-def _partial(value: Value, guards: frozenset[Formula] = frozenset(), sure: bool = False, top: bool = True) -> Iterator[_Occurrence]:
+def _partial(
+    value: Value, guards: frozenset[Formula] = frozenset(), sure: bool = False, strict: bool = False, top: bool = True
+) -> Iterator[_Occurrence]:
     """The reciprocals, roots, logarithms and other functions of part of the reals of which the value is made.
 
-    With `sure`, those without which it has no value: where they are undefined, so is what they stand in.
+    With `sure`, those in terms that count whatever the truths in sums are; with `strict`, those without which the value is none: where they
+    are undefined, so is what they stand in.
     """
     for product in _sure(value) if sure else value.terms:
         inner = guards | product.guards
         for factor, _ in product.factors:
             if isinstance(factor, Function) and factor.name in _PARTIAL:
                 yield _Occurrence(factor, inner, top)
-            if not sure or (isinstance(factor, Function) and factor.name in _STRICT):
+            if not strict or (isinstance(factor, Function) and factor.name in _STRICT):
                 for part in factor.parts():
-                    yield from _partial(part, inner, sure, False)
+                    yield from _partial(part, inner, sure, strict, False)
 
 
 def _is_within(factor: Function, guards: Iterable[Formula]) -> bool:

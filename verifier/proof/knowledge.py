@@ -47,7 +47,8 @@ class Knowledge:
     `values` maps a tensor's name to `positive`, `nonnegative` or `nonzero`. `splits` maps an extent to the radix of its lower digit;
     `nonzero` and `nonnegative` hold the keys of factors and the directions of values (see `signs.direction`) that are known not to be zero
     or not to be negative; `assumptions` the guards under which an element is being computed,
-    `chosen` the values that are 0 or 1 there, and which of the two;
+    `chosen` the values that are 0 or 1 there, and which of the two; `computing` is the graph's node of which it is one, and
+    whether what that gives flows into the output by one way alone;
     `digits` remembers what the digit rule made of guards; `partial` is set when a quotient was cancelled that is not defined over
     an empty range.
     """
@@ -70,6 +71,7 @@ class Knowledge:
         self.partial = False
         self.assumptions: tuple[Formula, ...] = ()
         self.chosen: tuple[tuple[Any, bool], ...] = ()
+        self.computing: tuple[int, bool] = (-1, False)
         self._evident: dict[Expression, bool] = {}
         self.digits: dict[Any, list[Truth]] = {}
         self._counter = itertools.count(1)

@@ -99,7 +99,28 @@ class Unfolded:
             operands[0] = _below(operands[0], operator.attributes["classes"])
         if self.defined and type_name(operator) in _DIVIDING and kind_of(type.dtype) == "int" and operands[1] is not None:
             operands[1] = _read_nonzero(operands[1])
-        return Tensor(type, lambda index: _as_value(operator.element(index, *operands, output=edge.output)))
+        place = edge.node, self._flows_alone(edge.node)
+
+        def element(index: Index) -> Value:
+            knowledge = current()
+            before, knowledge.computing = knowledge.computing, place
+            try:
+                return _as_value(operator.element(index, *operands, output=edge.output))
+            finally:
+                knowledge.computing = before
+
+        return Tensor(type, element)
+
+    def _flows_alone(self, node: int) -> bool:
+        """What the node gives is used once, and so is what is computed of it, up to an output."""
+        while True:
+            users = [user for _, user in self.graph.network.out_edges(node)]
+            returned = sum(output.node == node for output in self.graph.outputs)
+            if len(users) + returned != 1:
+                return False
+            if returned:
+                return True
+            (node,) = users
 
     def _constant(self, operator: Constant, type: TensorType) -> Tensor:
         tensor = self.graph.constants[operator.name]
