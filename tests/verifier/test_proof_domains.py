@@ -169,6 +169,8 @@ SHIELDED: dict[str, Sides] = {
     "turned around": (lambda x, y: torch.where(y > 0, 1 / x, y), lambda x, y: torch.where(y <= 0, y, 1 / x)),
     "in both choices": (lambda x, y: torch.where(y > 0, y / x, -y / x), lambda x, y: torch.where(y > 0, y, -y) / x),
     "a shielded root": (lambda x, y: torch.where(x > 0, torch.sqrt(x), x), lambda x, y: torch.where(x <= 0, x, torch.sqrt(x))),
+    "compared": (lambda x, y: torch.where(1 / x > 0, y, x), lambda x, y: torch.where(0 < 1 / x, y, x)),
+    "within a function": (lambda x, y: torch.relu(x / y) + y, lambda x, y: y + torch.clamp(x / y, min=0)),
 }
 
 

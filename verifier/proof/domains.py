@@ -176,7 +176,8 @@ class Watching(Symbolic):
             return
         for chosen, values in _by_truths(*forms):
             strict = [found for value in values for found in _partial(value, sure=True, strict=True)]
-            anywhere = [replace(found, top=True) for value in values for found in _partial(value, sure=True)]
+            compared = [part for truth in chosen for part in truth.parts()]
+            anywhere = [replace(found, top=True) for value in [*values, *compared] for found in _partial(value, sure=True)]
             for asked in self._asked.values():
                 standing = anywhere if self._flows_alone(asked.occurrence.factor.key) else strict
                 if asked.counts(chosen) and not asked.occurrence.is_among(standing, output):
