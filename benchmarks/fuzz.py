@@ -58,7 +58,7 @@ def text_of(runs: list[dict[str, Any]], at: str) -> str:
     names = sorted({*fired, *(name for run in runs for name in run["never_fired"])})
     never = [name for name in names if name not in fired]
     parts = [
-        f"commit {at}; `python -m benchmarks.fuzz --seconds S --seed N --write`",
+        f"commit {at}; `python -m benchmarks.fuzz --seconds S --seed N --jobs 2 --write`",
         *lines,
         table(("what", "subjects", "examples"), rows),
     ]

@@ -27,9 +27,9 @@ def uncertified(rule: type[Rule]) -> str:
 
 
 def machine() -> str:
-    """The machine in one line, with its load."""
+    """The machine in one line, with its load now."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    return f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, load {load}"
+    return f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, load when written {load}"
 
 
 def processor_seconds() -> float:

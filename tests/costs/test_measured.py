@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from costs.fragments import Fragment, Fragments, contiguous
-from costs.kernels import POLICIES, computed_from_constants
+from costs.kernels import computed_from_constants
 from costs.measured import Measured, Measurements, is_cold
-from costs.runtimes import Eager, MeasuringError, UnknownRuntimeError, runtime
+from costs.runtimes import Eager, UnknownRuntimeError, runtime
 from costs.timing import Comparison, Timing, interleaved
 from graphs.capture import capture
 from graphs.database import StoreError
@@ -21,33 +21,11 @@ from graphs.evaluate import evaluate
 from graphs.graph import Graph
 from operators.activations import Relu
 from operators.operator import TensorType
+from tests.runtimes import Simulated
 
 
-class Sleeping:
-    """A runtime in which a kernel takes a millisecond per step and nothing else; it counts what it is asked to prepare."""
-
-    name = "sleeping"
-    policy = POLICIES["none"]
-    dispatches_views = False
-
-    def __init__(self) -> None:
-        self.prepared: list[str] = []
-
-    def versions(self) -> Mapping[str, str]:
-        return {"sleeping": "1"}
-
-    def prepare(self, fragment: Fragment, copies: int = 1) -> Callable[[], object]:
-        operator = str(fragment.steps[0].operator)
-        self.prepared.append(operator)
-        if "Tanh" in operator:
-            raise MeasuringError("sleeping: no tanh")
-        return lambda: time.sleep(1e-3)
-
-    def clock(self) -> Callable[[], float]:
-        return time.perf_counter
-
-    def idle(self) -> Callable[[], object]:
-        return tuple
+def a_millisecond(fragment: Fragment) -> float | str:
+    return "simulated: no tanh" if "Tanh" in str(fragment.steps[0].operator) else 1e-3
 
 
 class Layers(torch.nn.Module):
@@ -63,38 +41,38 @@ def layers() -> Graph:
     return capture(Layers().eval(), (torch.randn(3, 8),))
 
 
-def measured(folder: Path, runtime: Sleeping) -> Measured:
+def measured(folder: Path, runtime: Simulated) -> Measured:
     return Measured(runtime, store=Measurements(folder / "m.sqlite"), seconds_for_a_kernel=0.005)
 
 
 def test_equal_kernels_are_measured_once_and_found_again(tmp_path: Path) -> None:
-    first = Sleeping()
+    first = Simulated(a_millisecond)
     cost = measured(tmp_path, first).cost(layers())
     assert sorted(name.split("(")[0] for name in first.prepared) == ["Linear", "Relu"]
     assert cost.kernels == 4
-    assert 4e-3 < cost.time < 40e-3
-    second = Sleeping()
+    assert cost.time == pytest.approx(4e-3)
+    second = Simulated(a_millisecond)
     assert measured(tmp_path, second).cost(layers()).time == cost.time
     assert second.prepared == []
 
 
 def test_other_versions_are_another_machine(tmp_path: Path) -> None:
-    measured(tmp_path, Sleeping()).cost(layers())
-    newer = Sleeping()
-    newer.versions = lambda: {"sleeping": "2"}  # type: ignore[method-assign]
+    measured(tmp_path, Simulated(a_millisecond)).cost(layers())
+    newer = Simulated(a_millisecond)
+    newer.versions = lambda: {"simulated": "2"}  # type: ignore[method-assign]
     measured(tmp_path, newer).cost(layers())
     assert len(newer.prepared) == 2
 
 
 def test_what_the_runtime_refuses_counts_as_the_roofline_has_it(tmp_path: Path) -> None:
     graph = capture(torch.nn.Tanh(), (torch.randn(4, 4),))
-    pricing = measured(tmp_path, Sleeping())
+    pricing = measured(tmp_path, Simulated(a_millisecond))
     assert pricing.cost(graph).time == pytest.approx(pricing.device.launch, rel=0.5)
-    assert "sleeping: no tanh" in pricing.unmeasured.values()
+    assert "simulated: no tanh" in pricing.unmeasured.values()
 
 
 def test_a_copy_for_another_process_knows_the_same_times(tmp_path: Path) -> None:
-    pricing = measured(tmp_path, Sleeping())
+    pricing = measured(tmp_path, Simulated(a_millisecond))
     cost = pricing.cost(layers())
     assert pickle.loads(pickle.dumps(pricing)).cost(layers()) == cost
 

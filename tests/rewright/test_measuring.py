@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,13 @@ import torch
 from torch import nn
 
 import rewright
+from costs.fragments import Fragment
 from costs.roofline import Cost
 from examples.models.residual import TwoBranchBlock, randomise_statistics
+from operators.convolution import Conv2d
 from rewright.measuring import in_proportion
 from search.result import Step
+from tests.runtimes import Simulated
 
 torch.set_num_threads(1)
 
@@ -36,18 +40,29 @@ def test_steps_of_the_roofline_are_told_in_measured_seconds() -> None:
     assert in_proportion([], cost(1.0), cost(1.0)) == []
 
 
+def a_convolution_by_its_window(fragment: Fragment) -> float:
+    """Microseconds: 5 for an operator, and for a convolution 10 more by each position of its window."""
+    conv = fragment.steps[0].operator
+    return (5 + 10 * math.prod(fragment.operands[1].type.shape[2:]) if isinstance(conv, Conv2d) else 5) * 1e-6
+
+
 def test_two_branches_become_one_convolution_by_measurement() -> None:
     from rewrites.library.convolution import EnlargeKernels, FoldBatchNormIntoConvolution
     from rewrites.library.convolution_merging import AddConvolutionsOfOneInput
 
     block = randomise_statistics(TwoBranchBlock(16).eval())
     needed = [FoldBatchNormIntoConvolution, EnlargeKernels, AddConvolutionsOfOneInput]
-    result = rewright.optimize(block, (torch.randn(4, 16, 32, 32),), objective="measured", rules=needed, budget=20, time_here=False)
+    runtime = Simulated(a_convolution_by_its_window)
+    result = rewright.optimize(
+        block, (torch.randn(4, 16, 32, 32),), objective="measured", then=runtime, rules=needed, budget=60, time_here=False
+    )
     names = [type(result.graph.operator(node)).__name__ for node in result.graph]
     assert names.count("Conv2d") == 1
-    assert result.after.time < result.before.time
+    assert result.before.time == pytest.approx(130e-6)
+    assert result.after.time == pytest.approx(100e-6)
     assert result.max_error["float64"] < 1e-10
     times = [result.before.time, *(step.cost_after.time for step in result.steps)]
+    assert max(times) > result.before.time
     assert all(step.cost_before.time == pytest.approx(time) for step, time in zip(result.steps, times, strict=False))
 
 
