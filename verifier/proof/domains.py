@@ -1,8 +1,8 @@
 """What holds wherever a value is defined: divisors are not zero, roots are of numbers ≥ 0, logarithms of numbers > 0.
 
 A law that may change what happens where its pattern is undefined is proved under what the pattern's own domains say, never under
-those of its replacement: x·x/x = x holds so, and x = x·x/x does not. And what counts for nothing in a replacement must have a
-value: 0 is not 0·(1/(x − 17)) at 17.
+those of its replacement: x·x/x = x holds so, and x = x·x/x does not. And what counts for nothing must have a value, in the replacement
+always (0 is not 0·(1/(x − 17)) at 17), in the pattern as well where no change of NaN and infinities is declared.
 """
 
 from __future__ import annotations
