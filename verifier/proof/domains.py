@@ -181,7 +181,8 @@ class Watching(Symbolic):
             for asked in self._asked.values():
                 standing = anywhere if self._flows_alone(asked.occurrence.factor.key) else strict
                 if asked.counts(chosen) and not asked.occurrence.is_among(standing, output):
-                    raise NotDefined(f"the {self.side}'s {factor_text(asked.occurrence.factor)} counts for nothing, and may have no value")
+                    text = factor_text(asked.occurrence.factor)
+                    raise NotDefined(f"the {self.side}'s {text} may have no value, and nothing shows that its output then has none")
 
 
 def watching(unrolled: int, where_defined: bool) -> tuple[Symbolic, Watching]:
