@@ -27,6 +27,7 @@ from graphs.trace import TraceError, as_value
 from operators.casts import Identity
 from operators.expressions import Dim, Expression, Symbol
 from operators.foreign import UNTYPED
+from operators.formulas import UndecidedError
 from operators.joining import Stack
 from operators.layout import Reshape
 from operators.operator import (
@@ -222,7 +223,7 @@ class Reader:
         mark = self.graph.mark()
         try:
             values = self.defined(proto)
-        except (Unsupported, TraceError, ShapeError, NotImplementedError, GraphError) as reason:
+        except (Unsupported, UndecidedError, TraceError, ShapeError, NotImplementedError, GraphError) as reason:
             self.undo(mark)
             if isinstance(reason, ShapeError) and proto.op_type in CHECKED and proto.domain in ("", "ai.onnx"):
                 raise OnnxError(f"{self.where(number)}: {shortened(reason)}") from reason

@@ -44,7 +44,7 @@ def gather_elements(node: Node) -> Any:
     size: Any = node.type(0).shape[axis]
     positions = positions if positions.type.dtype == "int64" else positions.to(torch.int64)
     if node.tensor(1) is None or bool((node.tensor(1) < 0).any()):
-        positions = torch.where(torch.lt(positions, 0), torch.add(positions, size), positions)
+        positions = torch.where(torch.lt(positions, 0), positions + size, positions)
     return node.apply(Gather(axis), x, positions)
 
 

@@ -8,23 +8,25 @@ import torch
 
 from graphs.onnx.reading.pointwise import both, compute
 from graphs.onnx.reading.registry import Node, reads
+from graphs.trace import Proxy
 from operators.operator import Unsupported
 
 
-def _declare(name: str, function: Any) -> None:
+def _declare(name: str, function: Any, turned: Any) -> None:
     @reads(name)
     def read(node: Node) -> Any:
-        return compute(node, function, both(node), ordered=True)
+        a, b = both(node)
+        return compute(node, function, (a, b), ordered=True) if isinstance(a, Proxy) else compute(node, turned, (b, a), ordered=True)
 
 
-for _name, _function in {
-    "Equal": torch.eq,
-    "Less": torch.lt,
-    "LessOrEqual": torch.le,
-    "Greater": torch.gt,
-    "GreaterOrEqual": torch.ge,
-}.items():
-    _declare(_name, _function)
+for _name, _function, _turned in (
+    ("Equal", torch.eq, torch.eq),
+    ("Less", torch.lt, torch.gt),
+    ("LessOrEqual", torch.le, torch.ge),
+    ("Greater", torch.gt, torch.lt),
+    ("GreaterOrEqual", torch.ge, torch.le),
+):
+    _declare(_name, _function, _turned)
 
 
 def _declare_plain(name: str, function: Any) -> None:

@@ -62,7 +62,9 @@ def divide(node: Node) -> Any:
 @reads("Mod")
 def modulo(node: Node) -> Any:
     """The remainder takes the sign of the divisor, or with `fmod` that of the dividend."""
-    return compute(node, torch.fmod if node.attribute("fmod", 0) else torch.remainder, both(node), divides=True)
+    if not node.attribute("fmod", 0):
+        return compute(node, torch.remainder, both(node), divides=True)
+    return compute(node, torch.fmod, (node[0], node.operand(1, node.type(0).ndim)), divides=True)  # torch takes no number first
 
 
 @reads("Pow")

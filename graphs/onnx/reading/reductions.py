@@ -101,7 +101,7 @@ def where_extreme(node: Node) -> Any:
     if not node.attribute("select_last_index", 0):
         return node.apply(operator, x)
     position = node.apply(operator, x.flip((axis,)))
-    return torch.sub(node.type(0).shape[axis] - 1, position)
+    return node.type(0).shape[axis] - 1 - position
 
 
 @reads("CumSum")

@@ -38,7 +38,7 @@ def _hits(node: Node, x: Any, axis: int, position: Any) -> Any:
     if isinstance(position, int):
         return torch.eq(steps, position)
     position = position if position.type.dtype == "int64" else position.to(torch.int64)
-    return torch.eq(steps, torch.where(torch.lt(position, 0), torch.add(position, size), position))
+    return torch.eq(steps, torch.where(torch.lt(position, 0), position + size, position))
 
 
 def _written(node: Node, x: Any, places: Sequence[Any], value: Any) -> Any:

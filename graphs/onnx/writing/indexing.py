@@ -36,13 +36,8 @@ def index(spelling: Spelling) -> str:
 
 @spells("Gather")
 def gather(spelling: Spelling) -> str:
-    """ONNX wants positions as long as x on the other axes, torch at most so long."""
     spelling.need(11, "GatherElements")
-    axis, x, positions = spelling.operator.axis, spelling.type(0), spelling.type(1)
-    same = all(a == b for place, (a, b) in enumerate(zip(x.shape, positions.shape, strict=True)) if place != axis + x.ndim)
-    if not same:
-        raise OnnxError(f"{spelling.operator}: positions shorter than x are not written, got {x} and {positions}")
-    return str(spelling.emit("GatherElements", spelling[0], spelling[1], axis=axis + x.ndim))
+    return str(spelling.emit("GatherElements", spelling[0], spelling[1], axis=spelling.operator.axis + spelling.type(0).ndim))
 
 
 @spells("OneHot")

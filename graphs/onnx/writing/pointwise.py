@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphs.onnx.errors import OnnxError
+from graphs.onnx.types import ELEMENT_TYPES
 from graphs.onnx.writing.registry import Spelling, spells
 from operators.operator import kind_of, promote
 
@@ -278,7 +279,9 @@ def eye(spelling: Spelling) -> str:
 
     operator = spelling.operator
     if not isinstance(operator.rows, int) or not isinstance(operator.columns, int):
-        raise OnnxError(f"{operator}: sizes must be numbers")
+        spelling.need(9, "EyeLike")
+        rows = spelling.emit("ConstantOfShape", spelling.sizes([operator.rows, operator.columns]))
+        return str(spelling.emit("EyeLike", rows, dtype=ELEMENT_TYPES[operator.type]))
     return spelling.held("eye", torch.eye(operator.rows, operator.columns, dtype=getattr(torch, operator.type)))
 
 

@@ -16,26 +16,27 @@ def _numbers(spelling: Spelling, *values: Any) -> list[list[int]]:
     return [list(value) for value in values]
 
 
+def _kernel(spelling: Spelling) -> dict[str, list[int]]:
+    """The sizes of the weight's windows, which ONNX takes from the weight where they are not said."""
+    kernel = spelling.type(1).shape[2:]
+    return {} if any(isinstance(size, Expression) for size in kernel) else {"kernel_shape": list(kernel)}  # type: ignore[arg-type]
+
+
 @spells("Conv1d", "Conv2d", "Conv3d")
 def convolution(spelling: Spelling) -> str:
     operator = spelling.operator
     stride, padding, dilation = _numbers(spelling, operator.stride, operator.padding, operator.dilation)
-    (kernel,) = _numbers(spelling, spelling.type(1).shape[2:])
     inputs = [spelling[0], spelling[1], spelling[2] if spelling.has(2) else ""]
-    return str(
-        spelling.emit(
-            "Conv", *inputs, kernel_shape=kernel, strides=stride, pads=padding * 2, dilations=dilation, group=int(operator.groups)
-        )
-    )
+    settings = {"strides": stride, "pads": padding * 2, "dilations": dilation, "group": int(operator.groups)}
+    return str(spelling.emit("Conv", *inputs, **_kernel(spelling), **settings))
 
 
 @spells("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 def transposed_convolution(spelling: Spelling) -> str:
     operator = spelling.operator
     stride, padding, dilation, extra = _numbers(spelling, operator.stride, operator.padding, operator.dilation, operator.output_padding)
-    (kernel,) = _numbers(spelling, spelling.type(1).shape[2:])
     inputs = [spelling[0], spelling[1], spelling[2] if spelling.has(2) else ""]
-    settings: dict[str, Any] = {"kernel_shape": kernel, "strides": stride, "pads": padding * 2, "dilations": dilation}
+    settings: dict[str, Any] = {**_kernel(spelling), "strides": stride, "pads": padding * 2, "dilations": dilation}
     if any(extra):
         settings["output_padding"] = extra
     return str(spelling.emit("ConvTranspose", *inputs, **settings, group=int(operator.groups)))
