@@ -10,6 +10,7 @@ from typing import Any
 from operators.arrays import to_numpy, to_torch
 from operators.expressions import Dim
 from operators.operator import Effect, Operator, TensorType, operator
+from operators.reference import corrected
 
 
 class NotRunnable(NotImplementedError):
@@ -109,39 +110,10 @@ def _prepared(text: str, captured: tuple[str, ...], opsets: tuple[tuple[str, int
     graph = helper.make_graph([node], "foreign", inputs, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, version) for domain, version in opsets])
     try:
-        return _Prepared(ReferenceEvaluator(model, new_ops=[_loop()]), names, tuple(bool(name) for name in node.output))
+        return _Prepared(ReferenceEvaluator(model, new_ops=list(corrected())), names, tuple(bool(name) for name in node.output))
     except (NotImplementedError, RuntimeError, TypeError, KeyError) as error:
         reason = " ".join(str(error).split())[:120]
         raise NotRunnable(f"{node.op_type}: nothing here computes this operator: the onnx package says {reason}") from error
-
-
-@cache
-def _loop() -> Any:
-    """Loop as ONNX defines it: the reference runs no round without a condition, and joins what rounds give along an axis they have."""
-    import numpy
-    from onnx.reference.ops import op_loop
-
-    reference: Any = op_loop.Loop
-
-    class Loop(reference):  # type: ignore[misc]
-        op_domain = ""
-
-        def _run(self, most: Any, goes_on: Any, *values: Any, context: Any = None, **others: Any) -> tuple[Any, ...]:
-            body, going, carried, rounds = self.body, goes_on is None or bool(goes_on), list(values), 0
-            kept: list[list[Any]] = [[] for _ in range(len(body.output_names) - 1 - len(carried))]
-            attributes, bindings = others.get("attributes"), others.get("bindings")
-            while going and (most is None or rounds < most):
-                starts = (numpy.array(rounds, numpy.int64), numpy.array(going), *carried)
-                given = {**(context or {}), **dict(zip(body.input_names, starts, strict=False))}
-                found = self._run_body(given, attributes=attributes, bindings=bindings)
-                going, carried, rounds = bool(found[0]), list(found[1 : 1 + len(carried)]), rounds + 1
-                for place, one in zip(kept, found[1 + len(carried) :], strict=True):
-                    place.append(one)
-            if kept and not rounds:
-                raise ValueError("no rounds, and outputs of every round, whose shapes are not known")
-            return (*carried, *map(numpy.stack, kept))
-
-    return Loop
 
 
 __all__ = ["UNTYPED", "Foreign", "NotRunnable", "node_of", "run_foreign", "text_of"]

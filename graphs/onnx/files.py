@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, checker, external_data_helper, inliner, version_converter
 
 from graphs.onnx.errors import MOST_ELEMENTS, OnnxError, shortened
-from graphs.onnx.subgraphs import captured_names, subgraphs
+from graphs.onnx.subgraphs import all_graphs, captured_names
 
 OLDEST, MOST_BYTES = 7, 2**31 - 1
 LARGE = 1 << 10
@@ -43,14 +43,6 @@ def open_model(path: str | PathLike[str]) -> onnx.ModelProto:
     except OnnxError as error:
         raise OnnxError(f"{place}: {error}") from error
     return model
-
-
-def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """The graph and every graph inside its nodes."""
-    yield graph
-    for node in graph.node:
-        for inner in subgraphs(node):
-            yield from all_graphs(inner)
 
 
 def all_tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:

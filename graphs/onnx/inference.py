@@ -9,6 +9,7 @@ from onnx import shape_inference
 from graphs.onnx.defaults import defaults
 from graphs.onnx.errors import OnnxError, shortened
 from graphs.onnx.foreign import is_declared
+from graphs.onnx.subgraphs import all_graphs
 
 SMALL = 1 << 10
 """Initialisers of at most so many bytes may decide shapes; the content of larger ones is not looked at."""
@@ -21,7 +22,7 @@ def inferred(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     """
     skeleton = without_weights(model)
     try:
-        shape_inference.infer_shapes(skeleton, check_type=True, strict_mode=True, data_prop=True)
+        propagates = _taken(skeleton)
         opsets = {part.domain: part.version for part in model.opset_import}
         unknown = {name for node in model.graph.node if not is_declared(node.op_type, node.domain, opsets) for name in node.output}
         declared = [info for info in skeleton.graph.value_info if info.name in unknown]
@@ -30,13 +31,36 @@ def inferred(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
         for output in skeleton.graph.output:
             if output.type.HasField("tensor_type") and output.name not in unknown:
                 output.type.tensor_type.ClearField("shape")
-        graph = shape_inference.infer_shapes(skeleton, data_prop=True).graph
+        graph = shape_inference.infer_shapes(skeleton, data_prop=propagates).graph
     except shape_inference.InferenceError as error:
         raise OnnxError(f"types do not fit: {_reason(error)}") from error
     except (ValueError, RuntimeError) as error:
         raise OnnxError(f"types cannot be inferred: {_reason(error)}") from error
     infos = [*graph.input, *graph.value_info, *graph.output]
     return {info.name: info.type for info in infos if info.HasField("type")}
+
+
+def _taken(skeleton: onnx.ModelProto) -> bool:
+    """Whether every node takes its inputs with values of shapes propagated; shapes that inner graphs declare wrongly are taken away.
+
+    The package propagates values as shapes' that are none ([455] + [640, 1]), and runtimes go by what an inner graph computes.
+    Raises: InferenceError, the first of them, where neither helps.
+    """
+    refused = None
+    for propagates, inner in ((True, True), (False, True), (True, False), (False, False)):
+        if not inner:
+            for graph in all_graphs(skeleton.graph):
+                for output in graph.output if graph is not skeleton.graph else ():
+                    if output.type.HasField("tensor_type"):
+                        output.type.tensor_type.ClearField("shape")
+        try:
+            shape_inference.infer_shapes(skeleton, check_type=True, strict_mode=True, data_prop=propagates)
+        except shape_inference.InferenceError as error:
+            refused = refused or error
+        else:
+            return propagates
+    assert refused is not None
+    raise refused
 
 
 def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -16,6 +16,14 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
             yield from attribute.graphs
 
 
+def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graph and every graph inside its nodes."""
+    yield graph
+    for node in graph.node:
+        for inner in subgraphs(node):
+            yield from all_graphs(inner)
+
+
 def all_nodes(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
     """The node and every node inside it."""
     yield node

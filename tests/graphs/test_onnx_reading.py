@@ -362,3 +362,59 @@ def test_a_loop_without_a_condition_stacks_what_its_rounds_give() -> None:
     last, every = evaluate(read(looping), [torch.tensor(3), x])
     assert torch.equal(last, 8 * x)
     assert torch.equal(every, torch.stack([2 * x, 4 * x, 8 * x]).relu())
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(("name", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_recurrences_over_sequences_of_different_lengths(name: str, gates: int, direction: str) -> None:
+    draw, ways, hidden = numpy.random.default_rng(0), 2 if direction == "bidirectional" else 1, 4
+    held = {
+        "w": draw.standard_normal((ways, gates * hidden, 3)).astype("float32"),
+        "r": draw.standard_normal((ways, gates * hidden, hidden)).astype("float32"),
+        "b": draw.standard_normal((ways, 2 * gates * hidden)).astype("float32"),
+        "h": draw.standard_normal((ways, 2, hidden)).astype("float32"),
+    }
+    outputs = "y last cell" if name == "LSTM" else "y last"
+    recurrence = node(name, "x w r b lengths h", outputs, hidden_size=hidden, direction=direction)
+    made = model([recurrence], {"x": [5, 2, 3], "lengths": ([2], "int32")}, outputs.split(), held)
+    x = draw.standard_normal((5, 2, 3)).astype("float32")
+    for lengths in ([5, 5], [5, 2], [1, 4]):
+        given = {"x": x, "lengths": numpy.array(lengths, "int32")}
+        found = evaluate(read(made), [torch.from_numpy(one) for one in given.values()])
+        for one, wanted in zip(found, run(made, given), strict=True):
+            numpy.testing.assert_allclose(one.numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_what_the_reference_of_a_recurrence_ignores_is_not_computed() -> None:
+    draw = numpy.random.default_rng(0)
+    held = {name: draw.standard_normal((1, 12, width)).astype("float32") for name, width in (("w", 3), ("r", 4))}
+    for settings in ({"clip": 0.5}, {"activations": ["HardSigmoid", "Tanh"]}):
+        made = model([node("GRU", "x w r", hidden_size=4, **settings)], {"x": [5, 2, 3]}, ["y"], held)
+        with pytest.raises(NotImplementedError, match=next(iter(settings))):
+            evaluate(read(made), [torch.zeros(5, 2, 3)])
+
+
+def test_values_that_the_package_takes_for_shapes_are_no_fault_of_the_model() -> None:
+    nodes = [node("Unsqueeze", "b axes", "c"), node("Add", "c a", "d"), node("Mul", "d x", "y")]
+    held = {"a": numpy.arange(5), "b": numpy.arange(4), "axes": numpy.array([-1])}
+    made = model(nodes, {"x": (["n"], "int64")}, ["y"], held)
+    with pytest.raises(onnx.shape_inference.InferenceError, match="rank"):
+        onnx.shape_inference.infer_shapes(made, strict_mode=True, data_prop=True)
+    x = numpy.arange(5)
+    assert numpy.array_equal(evaluate(read(made), [torch.from_numpy(x)])[0].numpy(), run(made, {"x": x})[0])
+
+
+def test_shapes_that_a_branch_declares_wrongly_are_passed_over_as_runtimes_do() -> None:
+    def branch(name: str, factor: float) -> Any:
+        declared = [helper.make_tensor_value_info(f"{name}_out", TensorProto.FLOAT, [])]
+        weight = numpy_helper.from_array(numpy.float32(factor), f"{name}_factor")
+        nodes = [node("Mul", f"x {name}_factor", f"{name}_product"), node("Identity", f"{name}_product", f"{name}_out")]
+        return helper.make_graph(nodes, name, [], declared, [weight])
+
+    choice = node("If", "c", then_branch=branch("then", 2), else_branch=branch("else", 3))
+    made = model([choice], {"x": ["n"], "c": ([], "bool")}, ["y"])
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    given = {"x": numpy.ones(3, "float32"), "c": numpy.array(True)}
+    graph = read(made)
+    tensors = [torch.from_numpy(given[graph.operator(one).attributes["name"]]) for one in graph.inputs]
+    assert numpy.array_equal(evaluate(graph, tensors)[0].numpy(), run(made, given)[0])

@@ -1,0 +1,78 @@
+"""The `onnx` package's reference implementations, put right where they do not do what ONNX says."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy
+
+
+@cache
+def corrected() -> tuple[Any, ...]:
+    """The operators that stand in the place of the reference's own."""
+    from onnx.reference.ops import op_gru, op_lstm, op_rnn
+
+    # The package has two classes for RNN; an evaluator takes the one of the newest operator set.
+    return (_loop(), _recurrent(op_gru.GRU), _recurrent(op_lstm.LSTM), _recurrent(op_rnn.RNN_14))
+
+
+def _loop() -> Any:
+    """Loop as ONNX defines it: the reference runs no round without a condition, and joins what rounds give along an axis they have."""
+    from onnx.reference.ops import op_loop
+
+    reference: Any = op_loop.Loop
+
+    class Loop(reference):  # type: ignore[misc]
+        op_domain = ""
+
+        def _run(self, most: Any, goes_on: Any, *values: Any, context: Any = None, **others: Any) -> tuple[Any, ...]:
+            body, going, carried, rounds = self.body, goes_on is None or bool(goes_on), list(values), 0
+            kept: list[list[Any]] = [[] for _ in range(len(body.output_names) - 1 - len(carried))]
+            attributes, bindings = others.get("attributes"), others.get("bindings")
+            while going and (most is None or rounds < most):
+                starts = (numpy.array(rounds, numpy.int64), numpy.array(going), *carried)
+                given = {**(context or {}), **dict(zip(body.input_names, starts, strict=False))}
+                found = self._run_body(given, attributes=attributes, bindings=bindings)
+                going, carried, rounds = bool(found[0]), list(found[1 : 1 + len(carried)]), rounds + 1
+                for place, one in zip(kept, found[1 + len(carried) :], strict=True):
+                    place.append(one)
+            if kept and not rounds:
+                raise ValueError("no rounds, and outputs of every round, whose shapes are not known")
+            return (*carried, *map(numpy.stack, kept))
+
+    return Loop
+
+
+_USUAL = {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
+"""The activations of one direction, all that the reference has."""
+
+
+def _recurrent(reference: Any) -> Any:
+    """GRU, LSTM or RNN with sequences of different lengths, which the reference takes to be equally long; what else it ignores is refused."""
+    name = reference.__name__.split("_")[0]
+
+    def _run(self: Any, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, *states: Any, **settings: Any) -> tuple[Any, ...]:
+        for ignored in ("clip", "input_forget"):
+            if getattr(self, ignored, None):
+                raise NotImplementedError(f"{ignored} is not covered")
+        activations = list(getattr(self, "activations", None) or ())
+        if name in _USUAL and activations not in ([], _USUAL[name] * w.shape[0]):
+            raise NotImplementedError(f"activations {activations} are not covered")
+        layout = settings.get("layout") or 0
+        steps, batch = x.shape[layout], x.shape[1 - layout]
+        if lengths is None or (lengths == steps).all():
+            found: tuple[Any, ...] = reference._run(self, x, w, r, b, None, *states, **settings)
+            return found
+        if layout or (lengths < 1).any():
+            raise NotImplementedError("sequences of no steps, or batches before steps, are not covered")
+        parts = []
+        for place, length in enumerate(lengths):
+            own = [state[:, place : place + 1] if state is not None and state.ndim == 3 else state for state in states]
+            whole, *last = reference._run(self, x[:length, place : place + 1], w, r, b, None, *own, **settings)
+            parts.append((numpy.pad(whole, ((0, steps - length), *[(0, 0)] * 3)), *last))
+        # Y is [steps, directions, batch, hidden], the last states are [directions, batch, hidden].
+        assert len(parts) == batch
+        return tuple(numpy.concatenate(results, axis=2 if position == 0 else 1) for position, results in enumerate(zip(*parts, strict=True)))
+
+    return type(name, (reference,), {"op_domain": "", "_run": _run})
