@@ -49,7 +49,7 @@ _USUAL = {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 
 
 def _recurrent(reference: Any) -> Any:
-    """GRU, LSTM or RNN with sequences of different lengths, which the reference takes to be equally long; what else it ignores is refused."""
+    """GRU, LSTM or RNN over sequences of different lengths; what else the reference ignores is refused."""
     name = reference.__name__.split("_")[0]
 
     def _run(self: Any, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, *states: Any, **settings: Any) -> tuple[Any, ...]:
@@ -73,6 +73,6 @@ def _recurrent(reference: Any) -> Any:
             parts.append((numpy.pad(whole, ((0, steps - length), *[(0, 0)] * 3)), *last))
         # Y is [steps, directions, batch, hidden], the last states are [directions, batch, hidden].
         assert len(parts) == batch
-        return tuple(numpy.concatenate(results, axis=2 if position == 0 else 1) for position, results in enumerate(zip(*parts, strict=True)))
+        return tuple(numpy.concatenate(one, axis=2 if position == 0 else 1) for position, one in enumerate(zip(*parts, strict=True)))
 
     return type(name, (reference,), {"op_domain": "", "_run": _run})

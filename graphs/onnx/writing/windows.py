@@ -16,10 +16,10 @@ def _numbers(spelling: Spelling, *values: Any) -> list[list[int]]:
     return [list(value) for value in values]
 
 
-def _kernel(spelling: Spelling) -> dict[str, list[int]]:
+def _kernel(spelling: Spelling) -> dict[str, Any]:
     """The sizes of the weight's windows, which ONNX takes from the weight where they are not said."""
     kernel = spelling.type(1).shape[2:]
-    return {} if any(isinstance(size, Expression) for size in kernel) else {"kernel_shape": list(kernel)}  # type: ignore[arg-type]
+    return {} if any(isinstance(size, Expression) for size in kernel) else {"kernel_shape": list(kernel)}
 
 
 @spells("Conv1d", "Conv2d", "Conv3d")
@@ -27,7 +27,7 @@ def convolution(spelling: Spelling) -> str:
     operator = spelling.operator
     stride, padding, dilation = _numbers(spelling, operator.stride, operator.padding, operator.dilation)
     inputs = [spelling[0], spelling[1], spelling[2] if spelling.has(2) else ""]
-    settings = {"strides": stride, "pads": padding * 2, "dilations": dilation, "group": int(operator.groups)}
+    settings: dict[str, Any] = {"strides": stride, "pads": padding * 2, "dilations": dilation, "group": int(operator.groups)}
     return str(spelling.emit("Conv", *inputs, **_kernel(spelling), **settings))
 
 
