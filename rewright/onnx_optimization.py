@@ -221,13 +221,19 @@ class _Optimisation:
             return None
         return self._candidate(name, graph, steps)
 
-    def _candidate(self, name: str, graph: Graph, steps: list[Step]) -> Candidate:
+    def _candidate(self, name: str, graph: Graph, steps: list[Step]) -> Candidate | None:
+        """The graph as a model; None, and why, when ONNX has no words for something in it."""
         self.on_candidate(name)
         graph.remove_dead()
         folded = graph.copy()
         simplify(folded)
         fold_constants(folded, lambda node: is_new_view(folded, node))
-        return Candidate(name, folded, graph, steps, with_joined_padding(to_model(folded, fold_sizes=True)))
+        try:
+            model = to_model(folded, fold_sizes=True)
+        except OnnxError as error:
+            self.unusable.append(f"{name}: {error}")
+            return None
+        return Candidate(name, folded, graph, steps, with_joined_padding(model))
 
     def _with_further_rules(self, best: Candidate) -> Candidate:
         """Apply each rule marked `tried` throughout, and keep it where the whole is faster, if need be with another after it."""
@@ -302,7 +308,7 @@ class _Optimisation:
             return best
         unfolded = found.unfolded if found.unfolded is not None else found.graph
         candidate = self._candidate("searched by measured kernels", unfolded.copy(), [*best.steps, *found.steps])
-        return candidate if self._is_faster(candidate, best) else best
+        return candidate if candidate is not None and self._is_faster(candidate, best) else best
 
     def _is_faster(self, candidate: Candidate, than: Candidate, at_least: float = BETTER) -> bool:
         """The candidate is at least so many times as fast, over all numbers of threads, and slower with none."""

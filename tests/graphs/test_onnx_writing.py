@@ -222,6 +222,16 @@ CALLS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
         lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m > 0),
         [(1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6), (3, 5)],
     ),
+    "attention, scaled": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3), [(2, 3, 4), (2, 5, 4), (2, 5, 6)]),
+    "attention, causal": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), [(2, 3, 4), (2, 5, 4), (2, 5, 6)]),
+    "attention, grouped": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+        [(1, 4, 3, 8), (1, 2, 5, 8), (1, 2, 5, 6)],
+    ),
+    "attention, grouped with a mask": (
+        lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m, enable_gqa=True),
+        [(2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 6), (3, 5)],
+    ),
     "repeat interleave": (lambda x: x.repeat_interleave(3, 1), [(2, 3, 4)]),
     "batch norm": (lambda x, m, v: F.batch_norm(x, m, v * v + 1), [(2, 3, 4), (3,), (3,)]),
     "fills": (lambda x: x + torch.ones(2, 3) * torch.arange(3), [(2, 3)]),
@@ -257,3 +267,24 @@ def test_an_operator_has_a_valid_spelling_in_every_opset(name: str, opset: int) 
     expected = function(*tensors)
     assert found.shape == tuple(expected.shape)
     numpy.testing.assert_allclose(found, expected.detach().numpy(), rtol=2e-5, atol=2e-5)
+
+
+ATTENTIONS: dict[str, Callable[..., Any]] = {
+    "plain": lambda q, k, v: F.scaled_dot_product_attention(q, k, v),
+    "causal": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+    "grouped": lambda q, k, v: F.scaled_dot_product_attention(torch.cat([q, -q], 1), k, v, enable_gqa=True),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_attention_is_written_for_all_sizes(name: str) -> None:
+    function = ATTENTIONS[name]
+    sizes = {axis: torch.export.Dim(f"size_{axis}", min=2, max=64) for axis in range(4)}
+    keys = {**{axis: sizes[axis] for axis in (0, 1, 3)}, 2: torch.export.Dim("keys", min=2, max=64)}
+    tensors = tuple(torch.from_numpy(floats(*shape)) for shape in [(2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4)])
+    model = to_model(capture(Call(function).eval(), tensors, {"tensors": (sizes, keys, keys)}), opset=17)
+    onnx.checker.check_model(model, full_check=True)
+    model.ir_version = min(model.ir_version, 10)
+    others = tuple(torch.from_numpy(floats(*shape)) for shape in [(3, 2, 4, 6), (3, 2, 5, 6), (3, 2, 5, 6)])
+    found = run(model, dict(zip([one.name for one in model.graph.input], [one.numpy() for one in others], strict=True)))[0]
+    numpy.testing.assert_allclose(found, function(*others).numpy(), rtol=2e-5, atol=2e-5)

@@ -7,6 +7,8 @@ import json
 import numpy
 import pytest
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 onnx = pytest.importorskip("onnx", reason="the onnx package is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
@@ -247,3 +249,21 @@ def test_the_command_writes_a_model(tmp_path, monkeypatch):
     arguments = ["optimize", str(source), "-o", str(target), "--budget", "4", "--sizes", "batch=1,size=24", "--threads", "1"]
     assert run(arguments) == 0
     onnx.checker.check_model(onnx.load(target), full_check=True)
+
+
+def test_a_graph_that_onnx_has_no_words_for_is_no_candidate():
+    from rewrites.rule import Rule
+
+    def pattern(x: Float[Tensor, "n m"], y: Float[Tensor, "m"]):
+        return ((x - y) * (x - y)).mean((0, 1))
+
+    def replacement(x, y):
+        return torch.nn.functional.mse_loss(x, y.expand(x.shape))
+
+    body = {"__doc__": "A loss that ONNX does not have.", "source": "none", "settles": True}
+    rule = type("SquaredErrorAsLoss", (Rule,), body | {"pattern": pattern, "replacement": replacement})
+    node = helper.make_node
+    nodes = [node("Sub", ["x", "w"], ["d"]), node("Mul", ["d", "d"], ["s"]), node("ReduceMean", ["s"], ["y"], axes=[0, 1], keepdims=0)]
+    result = optimised(model_of(nodes, [weight("w", 4)], [3, 4], []), sizes=None, rules=[rule])
+    assert not result.steps
+    assert [sentence for sentence in result.refused if "ONNX has no word for this operator" in sentence]
