@@ -288,3 +288,34 @@ def test_attention_is_written_for_all_sizes(name: str) -> None:
     others = tuple(torch.from_numpy(floats(*shape)) for shape in [(3, 2, 4, 6), (3, 2, 5, 6), (3, 2, 5, 6)])
     found = run(model, dict(zip([one.name for one in model.graph.input], [one.numpy() for one in others], strict=True)))[0]
     numpy.testing.assert_allclose(found, function(*others).numpy(), rtol=2e-5, atol=2e-5)
+
+
+FOUND: dict[str, tuple[Callable[..., Any], str]] = {
+    "gelu": (lambda x, w, b: F.gelu(x), "Gelu"),
+    "layer norm": (lambda x, w, b: F.layer_norm(x, (6,), w, b), "LayerNormalization"),
+    "layer norm of a sum": (lambda x, w, b: F.layer_norm(x + x.flip(0), (6,), w, b), "SkipLayerNormalization"),
+    "rms norm": (lambda x, w, b: F.rms_norm(x, (6,), w), "SimplifiedLayerNormalization"),
+    "silu": (lambda x, w, b: F.silu(x), "QuickGelu"),
+}
+
+
+@pytest.mark.parametrize("opset", [11, 17])
+@pytest.mark.parametrize("name", FOUND)
+def test_what_is_written_out_is_one_kernel_to_the_runtime(name: str, opset: int, tmp_path: Path) -> None:
+    function, kernel = FOUND[name]
+
+    class Layer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w, self.b = (torch.nn.Parameter(torch.from_numpy(floats(6)), requires_grad=False) for _ in range(2))
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return function(x, self.w, self.b)
+
+    written = to_model(capture(Layer().eval(), (torch.from_numpy(floats(2, 4, 6)),)), opset=opset)
+    written.ir_version = min(written.ir_version, 10)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    onnxruntime.InferenceSession(written.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    assert kernel in {node.op_type for node in onnx.load(tmp_path / "optimised.onnx").graph.node}

@@ -42,14 +42,15 @@ def gelu(spelling: Spelling) -> str:
     x, dtype, way = spelling[0], spelling.out.dtype, spelling.operator.approximate
     if spelling.opset >= 20:
         return str(spelling.emit("Gelu", x, approximate=way))
-    half, one = spelling.constant(0.5, dtype), spelling.constant(1.0, dtype)
+    # In the form in which ONNX Runtime finds it: x over a root, and x · (1 + …) before the half.
     if way == "none":
-        inner = spelling.emit("Erf", spelling.emit("Mul", x, spelling.constant(1 / math.sqrt(2), dtype)))
+        inner = spelling.emit("Erf", spelling.emit("Div", x, spelling.constant(math.sqrt(2), dtype)))
     else:
-        cube = spelling.emit("Mul", spelling.emit("Mul", x, x), x)
+        cube = spelling.emit("Pow", x, spelling.constant(3.0, dtype))
         shifted = spelling.emit("Add", x, spelling.emit("Mul", cube, spelling.constant(0.044715, dtype)))
         inner = spelling.emit("Tanh", spelling.emit("Mul", shifted, spelling.constant(math.sqrt(2 / math.pi), dtype)))
-    return str(spelling.emit("Mul", spelling.emit("Mul", x, half), spelling.emit("Add", inner, one)))
+    product = spelling.emit("Mul", x, spelling.emit("Add", inner, spelling.constant(1.0, dtype)))
+    return str(spelling.emit("Mul", product, spelling.constant(0.5, dtype)))
 
 
 @spells("Mish")
