@@ -178,6 +178,12 @@ class Grid:
     def _function(self, factor: Function) -> Number:
         arguments = [self.value(argument) for argument in factor.arguments]
         values = [argument.value for argument in arguments]
+        if factor.name in _SLOPES:
+            (argument,) = arguments
+            function, slope = _SLOPES[factor.name]
+            value = function(argument.value)
+            by_argument = slope(argument.value).abs() * argument.size if argument.roundings else torch.tensor(0.0)
+            return Number(value, value.abs() + by_argument, argument.roundings + 2)
         if factor.name not in _FUNCTIONS:
             raise NotNumbers(f"{factor.name} over constants is not evaluated")
         value = _FUNCTIONS[factor.name](*values)
@@ -198,6 +204,15 @@ _FUNCTIONS = {
     "abs": torch.abs,
 }
 """Functions whose relative condition number is at most 1 (Higham, section 1.6)."""
+
+_SLOPES = {
+    "exp": (torch.exp, torch.exp),
+    "log": (torch.log, torch.reciprocal),
+    "sin": (torch.sin, torch.cos),
+    "cos": (torch.cos, torch.sin),
+    "sigmoid": (torch.sigmoid, lambda x: torch.sigmoid(x) * torch.sigmoid(-x)),
+}
+"""Other functions, with the magnitude of their derivatives: by so much, to first order, an error of the argument is one of the value."""
 
 
 def _element(tensor: torch.Tensor, index: Sequence[torch.Tensor], mask: torch.Tensor) -> torch.Tensor:
