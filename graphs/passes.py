@@ -36,27 +36,27 @@ def remove_identities(graph: Graph) -> int:
     """
     removed = 0
     for node in graph.topological_order():
-        operator = graph.operator(node)
-        operands = graph.operands(node)
-        if not operands or operands[0] is None or not _is_identity(graph, node, operator, operands[0]):
+        operand = identity_of(graph, node)
+        if operand is None or (type(graph.operator(node)).__name__ in _COPIES and is_seen_outside(graph, node)):
             continue
-        if type(operator).__name__ in _COPIES and is_seen_outside(graph, node):
-            continue
-        graph.replace_uses(Value(node), operands[0])
+        graph.replace_uses(Value(node), operand)
         graph.remove(node)
         removed += 1
     return removed
 
 
-def _is_identity(graph: Graph, node: int, operator: Operator, operand: Value) -> bool:
-    same = graph.type(operand) == graph.types(node)[0]
+def identity_of(graph: Graph, node: int) -> Value | None:
+    """The operand that a node gives as it is, in memory of its own or not; None for a node that computes or moves anything."""
+    operator, operands = graph.operator(node), graph.operands(node)
+    if not operands or operands[0] is None or graph.type(operands[0]) != graph.types(node)[0]:
+        return None
     name = type(operator).__name__
+    neutral = name in ("Reshape", "Expand", "Cast", "Identity", *_COPIES)
     if name == "Dropout":
-        return same and operator.attributes.get("training") is False
-    if name in ("Reshape", "Expand", "Cast", "Permute"):
-        neutral = name != "Permute" or tuple(operator.attributes["axes"]) == tuple(range(-len(operator.attributes["axes"]), 0))
-        return same and neutral
-    return same and name in ("Identity", *_COPIES)
+        neutral = operator.attributes.get("training") is False
+    if name == "Permute":
+        neutral = tuple(operator.attributes["axes"]) == tuple(range(-len(operator.attributes["axes"]), 0))
+    return operands[0] if neutral else None
 
 
 _COPIES = ("Copy", "Contiguous")

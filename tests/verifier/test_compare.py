@@ -403,3 +403,22 @@ def test_what_follows_from_an_assumption_is_not_proved() -> None:
     assert found.status is Status.TESTED and found.unproved, found
     found = functions(lambda x: torch.erf(x).exp() + 1, lambda x: (1 - torch.special.erfc(x)).exp() + 1, X)
     assert found.status is Status.TESTED and len(found.unproved) == 1, found
+
+
+def test_an_identity_before_an_operator_without_meaning_is_seen_through() -> None:
+    """Sizes that may broadcast or not leave a sum uninterpreted: only equal operands show that two of them are equal."""
+    onnx = pytest.importorskip("onnx", reason="the onnx package is not installed")
+    from graphs.onnx import read
+
+    def model(*nodes: Any) -> Any:
+        info = onnx.helper.make_tensor_value_info
+        inputs = [info("x", onnx.TensorProto.FLOAT, ["n", "m"]), info("z", onnx.TensorProto.FLOAT, ["k", "m"])]
+        graph = onnx.helper.make_graph(
+            [onnx.helper.make_node(*node) for node in nodes], "g", inputs, [info("y", onnx.TensorProto.FLOAT, None)]
+        )
+        return read(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8))
+
+    before = model(("Relu", ["x"], ["a"]), ("Identity", ["a"], ["b"]), ("Add", ["b", "z"], ["y"]))
+    after = model(("Relu", ["x"], ["a"]), ("Add", ["a", "z"], ["y"]))
+    found = compare_graphs(before, after, examples=2)
+    assert found.status is Status.PROVED and "bit for bit" in found.scope, found

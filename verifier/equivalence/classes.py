@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphs.graph import Graph, Value
+from graphs.passes import identity_of
 from graphs.structure import operator_digest, tensor_digest
 from operators.foreign import Foreign
 from operators.operator import Effect
@@ -38,6 +39,10 @@ class Classes:
     def enter(self, node: int) -> bool:
         """Enter a node; whether an equal one was known."""
         self.order[node] = len(self.order)
+        unchanged = identity_of(self.graph, node)
+        if unchanged is not None:
+            self._leader[Value(node)] = self.leader(unchanged)
+            return True
         key = self._key(node)
         other = self._known.setdefault(key, node)
         for output in range(len(self.graph.types(node))):

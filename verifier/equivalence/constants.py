@@ -8,7 +8,7 @@ and k beside the value.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -205,7 +205,7 @@ _FUNCTIONS = {
 }
 """Functions whose relative condition number is at most 1 (Higham, section 1.6)."""
 
-_SLOPES = {
+_SLOPES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[torch.Tensor], torch.Tensor]]] = {
     "exp": (torch.exp, torch.exp),
     "log": (torch.log, torch.reciprocal),
     "sin": (torch.sin, torch.cos),
