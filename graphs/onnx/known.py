@@ -11,7 +11,7 @@ from onnx import helper
 
 from graphs.onnx.bounds import at_least, at_most, is_positive
 from graphs.onnx.types import dtype_of
-from operators.expressions import Dim, Expression, floor_divide, plain, remainder
+from operators.expressions import Dim, Expression, divide_exactly, floor_divide, plain, remainder
 from operators.formulas import equal
 
 Rule = Callable[[onnx.NodeProto, int, Sequence[Any]], list[Any]]
@@ -225,20 +225,27 @@ def _divide_numbers(a: Any, b: Any) -> Any:
 
 
 def _divide_sizes(a: Dim, b: Dim) -> Dim:
-    if not isinstance(b, int) or b <= 0 or not is_positive(a):
+    """ONNX divides towards zero: the floor of what is not negative, and any whole quotient."""
+    if not isinstance(b, int) or b <= 0:
+        raise NotKnown
+    exact = divide_exactly(a, b)
+    if exact is not None:
+        return exact
+    if not is_positive(a):
         raise NotKnown
     return floor_divide(a, b)
 
 
-def _modulo_sizes(a: Dim, b: Dim) -> Dim:
-    if not isinstance(b, int) or b <= 0 or not is_positive(a):
-        raise NotKnown
-    return remainder(a, b)
-
-
 def _modulo(proto: onnx.NodeProto, opset: int, inputs: Sequence[Any]) -> list[Any]:
-    numbers = numpy.fmod if _attribute(proto, "fmod", 0) else numpy.mod
-    return _pointwise(_modulo_sizes, numbers)(proto, opset, inputs)
+    """The remainder has the sign of the divisor, and with `fmod` that of the dividend."""
+    of_dividend = bool(_attribute(proto, "fmod", 0))
+
+    def of_sizes(a: Dim, b: Dim) -> Dim:
+        if not isinstance(b, int) or b <= 0 or (of_dividend and not is_positive(a)):
+            raise NotKnown
+        return remainder(a, b)
+
+    return _pointwise(of_sizes, numpy.fmod if of_dividend else numpy.mod)(proto, opset, inputs)
 
 
 def _equal_sizes(a: Any, b: Any) -> bool:

@@ -418,3 +418,24 @@ def test_shapes_that_a_branch_declares_wrongly_are_passed_over_as_runtimes_do() 
     graph = read(made)
     tensors = [torch.from_numpy(given[graph.operator(one).attributes["name"]]) for one in graph.inputs]
     assert numpy.array_equal(evaluate(graph, tensors)[0].numpy(), run(made, given)[0])
+
+
+def test_floors_of_sizes_that_may_be_negative_are_sizes() -> None:
+    """(n − 2 − (n − 2) mod 3) / 3 is ⌊(n − 2) / 3⌋, as a floor is written where ONNX divides towards zero."""
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Sub", "shape two", "less"),
+        node("Mod", "less three", "rest"),
+        node("Sub", "less rest", "whole"),
+        node("Div", "whole three", "floor"),
+        node("Add", "floor two", "size"),
+        node("Expand", "one size", "y"),
+    ]
+    made = model(nodes, {"x": ["n"]}, ["y"], {"two": numpy.array([2]), "three": numpy.array([3]), "one": numpy.ones(1, "float32")})
+    graph = read(made)
+    assert not any(isinstance(graph.operator(one), Foreign) for one in graph)
+    for size in (0, 1, 2, 4, 5, 11):
+        x = numpy.zeros(size, "float32")
+        assert evaluate(graph, [torch.from_numpy(x)])[0].shape == run(made, {"x": x})[0].shape == ((size - 2) // 3 + 2,)
+    again = read(to_model(graph))
+    assert [str(again.type(one)) for one in again.outputs] == [str(graph.type(one)) for one in graph.outputs]

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from graphs.capture import capture
 from verifier.equivalence.comparing import compare_graphs
-from verifier.equivalence.joining import AlignmentError
+from verifier.equivalence.joining import AlignmentError, joined
 from verifier.equivalence.result import Comparison
+from verifier.equivalence.testing import own_constants
 from verifier.verdict import Status
 
 N, M = torch.export.Dim("n", min=1), torch.export.Dim("m", min=1)
@@ -422,3 +423,12 @@ def test_an_identity_before_an_operator_without_meaning_is_seen_through() -> Non
     after = model(("Relu", ["x"], ["a"]), ("Add", ["a", "z"], ["y"]))
     found = compare_graphs(before, after, examples=2)
     assert found.status is Status.PROVED and "bit for bit" in found.scope, found
+
+
+def test_whole_numbers_are_not_taken_for_rounded_constants() -> None:
+    """An exponent of 2 that is moved by rounding gives NaN of negative numbers, and that hid what other constants do."""
+    power, scale = torch.tensor(2.0), torch.tensor([0.3, 1.0, 2.0])
+    x = (torch.randn(4, 3),)
+    joint = joined(capture(Of(lambda x: x * x), x), capture(Of(lambda x: torch.pow(x, power) * scale), x))
+    moved = [joint.graph.constants[joint.graph.operator(node).attributes["name"]] for node in own_constants(joint)]
+    assert len(moved) == 1 and torch.equal(moved[0], scale)

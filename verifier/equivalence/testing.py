@@ -220,13 +220,13 @@ def _stirred(tensor: torch.Tensor, step: float, generator: torch.Generator) -> t
 
 
 def own_constants(joined: Joined) -> list[int]:
-    """AFTER's floating constants and numbers that BEFORE does not have."""
+    """AFTER's floating constants and numbers that BEFORE does not have, and that may be rounded: whole numbers are what they are."""
     graph = joined.graph
     shared = {_content(joined, node) for node in joined.before}
     return [
         node
         for node in sorted(joined.after - joined.before)
-        if (c := _content(joined, node)) is not None and c not in shared and _floating(graph, node)
+        if (c := _content(joined, node)) is not None and c not in shared and _is_rounded(graph, node)
     ]
 
 
@@ -237,8 +237,12 @@ def _content(joined: Joined, node: int) -> object:
     return operator.value if isinstance(operator, Scalar) else None
 
 
-def _floating(graph: Graph, node: int) -> bool:
-    return all("float" in type.dtype for type in graph.types(node))
+def _is_rounded(graph: Graph, node: int) -> bool:
+    operator = graph.operator(node)
+    if not all("float" in type.dtype for type in graph.types(node)):
+        return False
+    value = graph.constants[operator.name].detach() if isinstance(operator, Constant) else torch.tensor(float(operator.attributes["value"]))
+    return not bool((value == value.trunc()).all())
 
 
 def _moved(joined: Joined, nodes: list[int], seed: int) -> dict[int, object]:
