@@ -51,6 +51,8 @@ def _count(shape: tuple[int, ...]) -> int:
 
 def _permutation(d: Drawer, shape: tuple[int, ...]) -> Any:
     order = list(range(-len(shape), 0))
+    if d.flag():  # most permutations of few axes are their own inverse, and rotations are not
+        return layout.Permute.of([*order[1:], *order[:1]])
     for position in range(len(order) - 1, 0, -1):
         other = d.whole(0, position)
         order[position], order[other] = order[other], order[position]
@@ -138,7 +140,7 @@ ROWS |= {
     "Copy": Row(on(lambda d, shape: casts.Copy())),
     "Contiguous": Row(on(lambda d, shape: casts.Contiguous())),
     "Reshape": Row(on(lambda d, shape: layout.Reshape(_factorised(d, _count(shape))))),
-    "Permute": Row(on(_permutation, high=4)),
+    "Permute": Row(on(_permutation, low=1, high=4)),
     "Expand": Row(_expand),
     "Slice": Row(on(_slice, low=1)),
     "Select": Row(on(_select, low=1, smallest=1)),

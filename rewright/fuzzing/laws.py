@@ -128,6 +128,12 @@ def pair(graph: Graph, values: list[Value], words: Words) -> Value:
     return _add(graph, words.chance.choice(words.pairs), (), *(operands if words.chance.random() < 0.5 else operands[::-1]))
 
 
+def squared(graph: Graph, values: list[Value], words: Words) -> Value:
+    """A function of each element, times itself or to itself."""
+    value = curve(graph, values, words)
+    return _add(graph, words.chance.choice(("Multiply", "Multiply", "Add")), (), value, value)
+
+
 def shifted(graph: Graph, values: list[Value], words: Words) -> Value:
     """The larger or smaller of a value and the value moved by a number."""
     value = words.recent(values)
@@ -241,7 +247,7 @@ def _moved(made: Graph, graph: Graph, node: int, moved: dict[Value, Value], posi
 
 
 FORMS: Mapping[str, Sequence[Callable[[Graph, list[Value], Words], Value]]] = {
-    "pointwise": (curve, curve, pair, number, shifted),
+    "pointwise": (curve, curve, pair, number, shifted, squared),
     "reductions": (reduction, reduction, pair, curve, shifted),
     "parts": (part, reduction),
     "layout": (layout, layout, part, pair, reduction),
