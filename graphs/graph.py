@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
+from operators.expressions import Expression, Symbol
+from operators.foreign import Foreign
 from operators.operator import Operator, ShapeError, TensorType, collecting_obligations, with_ones
 from operators.sources import Constant, Input, Scalar
 
@@ -177,15 +179,36 @@ class Graph:
         self._next = mark
 
     def live(self) -> set[int]:
-        """The nodes that the outputs need, those that give them among these."""
+        """The nodes that the outputs need, those that give them among these, and those that decide a size that is read as a number."""
         found: set[int] = set()
         pending = [value.node for value in self.outputs]
+        deciding = self._deciding_sizes()
         while pending:
             node = pending.pop()
             if node not in found:
                 found.add(node)
-                pending.extend(self.network.predecessors(node))
+                pending.extend(self._before(node, deciding))
         return found
+
+    def _before(self, node: int, deciding: Mapping[Symbol, int]) -> set[int]:
+        """What must be computed before a node: its operands, and what decides a size that it reads and its operands do not have."""
+        operands = set(self.network.predecessors(node))
+        if not deciding:
+            return operands
+        operator = self.operator(node)
+        read = _symbols([dim for kind in self.types(node) for dim in kind.shape] + [getattr(operator, "value", None)])
+        read -= _symbols(dim for operand in self.operands(node) if operand is not None for dim in self.type(operand).shape)
+        return operands | {deciding[symbol] for symbol in read if deciding.get(symbol, node) != node}
+
+    def _deciding_sizes(self) -> dict[Symbol, int]:
+        """The foreign nodes that give sizes which depend on data, by the size; inputs decide the others."""
+        found: dict[Symbol, int] = {}
+        for node in self.network:
+            if isinstance(self.operator(node), Foreign):
+                for symbol in _symbols(dim for kind in self.types(node) for dim in kind.shape):
+                    found.setdefault(symbol, node)
+        inputs = _symbols(dim for node in self.inputs for kind in self.types(node) for dim in kind.shape)
+        return {symbol: node for symbol, node in found.items() if symbol not in inputs}
 
     def remove_dead(self) -> int:
         """Remove every node that no output needs (inputs stay); the number removed."""
@@ -197,18 +220,24 @@ class Graph:
         return len(dead)
 
     def topological_order(self) -> list[int]:
-        """Every node after its operands; the smallest node number first where there is a choice.
+        """Every node after its operands, and after what decides the sizes it reads; the smallest node number first where there is a choice.
 
         Raises: GraphError when the graph has a cycle.
         """
-        waiting = {node: len(set(self.network.predecessors(node))) for node in self.network}
+        deciding = self._deciding_sizes()
+        before = {node: self._before(node, deciding) for node in self.network}
+        waiting = {node: len(found) for node, found in before.items()}
+        users: dict[int, list[int]] = {node: [] for node in self.network}
+        for node, found in before.items():
+            for other in found:
+                users[other].append(node)
         ready = [node for node, count in waiting.items() if not count]
         heapq.heapify(ready)
         order: list[int] = []
         while ready:
             node = heapq.heappop(ready)
             order.append(node)
-            for user in set(self.network.successors(node)):
+            for user in users[node]:
                 waiting[user] -= 1
                 if not waiting[user]:
                     heapq.heappush(ready, user)
@@ -275,3 +304,7 @@ class Graph:
             lines.append(f"%{node} = {self.operator(node)}({operands})  # {', '.join(map(str, self.types(node)))}")
         outputs = ", ".join(f"%{v.node}" + (f".{v.output}" if v.output else "") for v in self.outputs)
         return "\n".join([*lines, f"return {outputs}"])
+
+
+def _symbols(dims: Iterable[Any]) -> set[Symbol]:
+    return {symbol for dim in dims if isinstance(dim, Expression) for symbol in dim.symbols}

@@ -187,7 +187,10 @@ class _Optimisation:
         plain = Candidate("the model as it is", self.original, self.prepared, [], self.base)
         settled = self._settled(plain, "settled")
         best = plain
-        if settled is not None and (self._is_faster(settled, plain) or settled.times):
+        if settled is None:
+            folded = self._candidate("constants, sizes and known branches folded", self.prepared.copy(), [])
+            best = folded if folded is not None and self._is_faster(folded, plain) else plain
+        elif self._is_faster(settled, plain) or settled.times:
             best = settled
         best = self._with_further_rules(best)
         best = self._searched(best)

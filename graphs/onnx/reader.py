@@ -44,6 +44,8 @@ from operators.sources import Constant, Full, Scalar
 MOST_KNOWN = 1 << 12
 """The most elements of a tensor of sizes that are followed one by one."""
 
+NOT_COVERED = (Unsupported, UndecidedError, TraceError, ShapeError, NotImplementedError, GraphError)
+"""What says that our operators do not cover a node."""
 CHECKED = frozenset(["Conv", "Reshape", "MatMul", "Gemm", "Concat", "Flatten", "Transpose"])
 """Operators that ours cover whole: what ours do not take is broken, although ONNX's own inference lets it pass."""
 
@@ -198,14 +200,23 @@ class Reader:
             self.group(self.origin.producers[name], mark, [], [(name, value)])
         return value
 
-    def inner(self, proto: onnx.NodeProto) -> None:
-        """Read a node of the function that stands for another one.
+    def inner(self, proto: onnx.NodeProto, foreign: bool = False) -> None:
+        """Read a node of the function or the branch that stands for another one; with `foreign`, what ours do not cover is kept as it is.
 
         Raises: Unsupported where our operators do not cover it.
         """
         if self.is_known(-1, proto):
             return
-        for name, value in zip(proto.output, self.defined(proto), strict=False):
+        mark = self.graph.mark()
+        try:
+            values = self.defined(proto)
+        except NOT_COVERED as reason:
+            if not foreign:
+                raise
+            self.undo(mark)
+            self.needed.append((proto.op_type, shortened(reason)))
+            values = self.foreign(-1, proto)
+        for name, value in zip(proto.output, values, strict=False):
             if name and value is not None:
                 self.entries[name] = Entry(self.graph.type(value), value)
 
@@ -223,7 +234,7 @@ class Reader:
         mark = self.graph.mark()
         try:
             values = self.defined(proto)
-        except (Unsupported, UndecidedError, TraceError, ShapeError, NotImplementedError, GraphError) as reason:
+        except NOT_COVERED as reason:
             self.undo(mark)
             if isinstance(reason, ShapeError) and proto.op_type in CHECKED and proto.domain in ("", "ai.onnx"):
                 raise OnnxError(f"{self.where(number)}: {shortened(reason)}") from reason
@@ -287,6 +298,8 @@ class Reader:
 
     def agree(self, name: str, kind: TensorType) -> None:
         """Our type of a value is the one that ONNX infers, as far as that goes."""
+        if kind.dtype == UNTYPED:
+            return
         dtype = self.inferred_dtype(name)
         if dtype is not None and dtype != kind.dtype:
             raise Unsupported(f"{name}: would be of {kind.dtype}, and ONNX has it of {dtype}")

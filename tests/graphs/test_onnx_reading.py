@@ -439,3 +439,53 @@ def test_floors_of_sizes_that_may_be_negative_are_sizes() -> None:
         assert evaluate(graph, [torch.from_numpy(x)])[0].shape == run(made, {"x": x})[0].shape == ((size - 2) // 3 + 2,)
     again = read(to_model(graph))
     assert [str(again.type(one)) for one in again.outputs] == [str(graph.type(one)) for one in graph.outputs]
+
+
+def counting() -> Any:
+    """x + how many different elements it has, in a branch that is known to be taken; only the size of what `Unique` gives is read."""
+    nodes = [node("Unique", "x", "u"), node("Size", "u", "n"), node("Cast", "n", "f", to=TensorProto.FLOAT), node("Add", "x f", "t")]
+    info = helper.make_tensor_value_info
+    then = helper.make_graph(nodes, "then", [], [info("t", TensorProto.FLOAT, None)])
+    other = helper.make_graph([node("Identity", "x", "e")], "else", [], [info("e", TensorProto.FLOAT, None)])
+    made = model([node("If", "c", then_branch=then, else_branch=other)], {"x": ["n"]}, ["y"], {"c": numpy.array(True)})
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    return made
+
+
+def test_a_branch_that_is_known_is_read_although_some_of_it_is_foreign() -> None:
+    graph = read(counting())
+    kinds = {operator.name for one in graph if isinstance(operator := graph.operator(one), Foreign)}
+    assert kinds == {"Unique"}
+    x = numpy.array([1, 2, 1, 5], "float32")
+    wanted = run(counting(), {"x": x})[0]
+    assert wanted.tolist() == [4, 5, 4, 8]
+    assert numpy.array_equal(evaluate(graph, [torch.from_numpy(x)])[0].numpy(), wanted)
+
+
+def test_what_decides_a_size_lives_as_long_as_the_size_is_read() -> None:
+    from benchmarks.onnx_nodes import without_origin
+
+    graph = without_origin(read(counting()))
+    graph.remove_dead()
+    order = graph.topological_order()
+    deciding = next(one for one in order if isinstance(graph.operator(one), Foreign))
+    reading = next(one for one in order if isinstance(getattr(graph.operator(one), "value", None), Expression))
+    assert order.index(deciding) < order.index(reading)
+    x = numpy.array([1, 2, 1, 5], "float32")
+    assert run(to_model(graph), {"x": x})[0].tolist() == [4, 5, 4, 8]
+
+
+def test_a_size_is_read_off_a_tensor_that_has_it() -> None:
+    """Where computing it from the inputs' sizes takes more nodes."""
+    nodes = [
+        node("MaxPool", "x", "p", kernel_shape=[3], strides=[2]),
+        node("Shape", "p", "s"),
+        node("Expand", "one s", "e"),
+        node("Add", "e p", "y"),
+    ]
+    made = model(nodes, {"x": [1, 1, "n"]}, ["y"], {"one": numpy.ones(1, "float32")})
+    graph = read(made)
+    written = to_model(graph, fold_sizes=True)
+    assert "Div" not in {one.op_type for one in written.graph.node}
+    x = numpy.arange(9, dtype="float32").reshape(1, 1, 9)
+    assert numpy.array_equal(run(written, {"x": x})[0], run(made, {"x": x})[0])

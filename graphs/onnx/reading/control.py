@@ -20,10 +20,11 @@ MOST_ROUNDS = 64
 @reads("If")
 def branch(node: Node) -> Any:
     """One of two graphs, where it is known which."""
-    (condition,) = node.array(0).reshape(-1)[:1].tolist() or [None]
+    held = node.tensor(0)
+    (condition,) = (held if held is not None else node.array(0)).reshape(-1)[:1].tolist() or [None]
     if not isinstance(condition, bool):
         raise Unsupported("If: the condition depends on sizes")
-    return inline(node, node.graph("then_branch" if condition else "else_branch"), [])
+    return inline(node, node.graph("then_branch" if condition else "else_branch"), [], foreign=True)
 
 
 @reads("Scan")

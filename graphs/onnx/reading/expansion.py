@@ -35,8 +35,11 @@ def expand(node: Node) -> Any:
     return _read_all(node, function.node, list(function.output[: node.results]), names, prefix, given)
 
 
-def inline(node: Node, graph: onnx.GraphProto, values: Sequence[Any]) -> Any:
-    """The outputs of a subgraph of the node, its inputs being these traced values."""
+def inline(node: Node, graph: onnx.GraphProto, values: Sequence[Any], foreign: bool = False) -> Any:
+    """The outputs of a subgraph of the node, its inputs being these traced values.
+
+    foreign: nodes that our operators do not cover are kept as they are
+    """
     reader = node.reader
     prefix = f"{node.proto.name or node.name}/{len(reader.entries)}/"
     names: dict[str, str] = {}
@@ -46,7 +49,7 @@ def inline(node: Node, graph: onnx.GraphProto, values: Sequence[Any]) -> Any:
     for info, value in zip(graph.input, values, strict=True):
         names[info.name] = prefix + info.name
         reader.enter_value(names[info.name], value.value)
-    return _read_all(node, graph.node, [output.name for output in graph.output], names, prefix, {})
+    return _read_all(node, graph.node, [output.name for output in graph.output], names, prefix, {}, foreign)
 
 
 def _read_all(
@@ -56,6 +59,7 @@ def _read_all(
     names: dict[str, str],
     prefix: str,
     given: Mapping[str, onnx.AttributeProto],
+    foreign: bool = False,
 ) -> Any:
     """Read nodes whose names are known under others; `given` are the attributes that theirs may refer to."""
     reader = node.reader
@@ -72,7 +76,7 @@ def _read_all(
         rename_captured(one, names)
         for name in inner.output:
             names[name] = prefix + name
-        reader.inner(one)
+        reader.inner(one, foreign)
     return tuple(
         None if name not in names and name not in reader.entries else Proxy(reader.graph, reader.value(names.get(name, name)))
         for name in outputs

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy
 from onnx import helper, numpy_helper
 
-from graphs.graph import Value
+from graphs.graph import Graph, Value
 from graphs.interface import linear_in
 from graphs.onnx.errors import OnnxError
 from operators.expressions import Atom, Dim, Expression, Extreme, Quotient, Symbol, plain
+from operators.foreign import Foreign
 
 if TYPE_CHECKING:
     from graphs.onnx.writer import Writer
@@ -28,6 +29,11 @@ def write_size(writer: Writer, dim: Dim) -> str:
 
 def _expression(writer: Writer, dim: Expression) -> str:
     if dim in writer.sizes_known:
+        return writer.sizes_known[dim]
+    place = _place_of(writer, dim) if _is_long(dim) else None
+    if place is not None:
+        shape = _node(writer, "Shape", [writer.names[place[0]]])
+        writer.sizes_known[dim] = _node(writer, "Gather", [shape, integers(writer, (place[1],))], axis=0)
         return writer.sizes_known[dim]
     total = ""
     for monomial, coefficient in dim.terms.items():
@@ -85,14 +91,38 @@ def _symbol(writer: Writer, atom: Symbol) -> str:
     raise OnnxError(f"the size {atom} is not the size of any tensor that is computed")
 
 
+def _is_long(dim: Expression) -> bool:
+    """It takes more nodes to compute the size than to read it off a tensor."""
+    return len(dim.terms) > 1 or any(len(monomial) != 1 or not isinstance(monomial[0], Symbol) for monomial in dim.terms)
+
+
+def _place_of(writer: Writer, dim: Expression) -> tuple[Value, int] | None:
+    """A tensor that is written already and an axis of this size."""
+    for node in sorted(writer.written & set(writer.graph.network)):
+        for output, kind in enumerate(writer.graph.types(node)):
+            for axis, size in enumerate(kind.shape):
+                if isinstance(size, Expression) and size.terms == dim.terms and Value(node, output) in writer.names:
+                    return Value(node, output), axis
+    return None
+
+
 def _places(writer: Writer, atom: Symbol) -> Iterator[tuple[Value, int, int, int]]:
-    """Tensors that are written already and whose sizes decide the symbol: inputs first."""
+    """Tensors whose sizes decide the symbol: inputs first, then what is written already, then the foreign node that gives it its size."""
     graph = writer.graph
     for node in [*graph.inputs, *sorted(writer.written)]:
-        if node not in graph.network:
-            continue
-        for output, kind in enumerate(graph.types(node)):
-            for axis, dim in enumerate(kind.shape):
-                solved = linear_in(dim)
-                if solved is not None and solved[0] == atom and Value(node, output) in writer.names:
-                    yield Value(node, output), axis, solved[1], solved[2]
+        if node in graph.network:
+            yield from (place for place in _decided_by(graph, node, atom) if place[0] in writer.names)
+    for node in graph.topological_order():
+        if isinstance(graph.operator(node), Foreign) and node not in writer.written:
+            for place in _decided_by(graph, node, atom):
+                writer.name(place[0])
+                yield place
+
+
+def _decided_by(graph: Graph, node: int, atom: Symbol) -> Iterator[tuple[Value, int, int, int]]:
+    """Outputs of the node of which a size is factor · symbol + offset, with the axis, the factor and the offset."""
+    for output, kind in enumerate(graph.types(node)):
+        for axis, dim in enumerate(kind.shape):
+            solved = linear_in(dim)
+            if solved is not None and solved[0] == atom:
+                yield Value(node, output), axis, solved[1], solved[2]
