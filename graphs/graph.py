@@ -207,6 +207,8 @@ class Graph:
             if isinstance(self.operator(node), Foreign):
                 for symbol in _symbols(dim for kind in self.types(node) for dim in kind.shape):
                     found.setdefault(symbol, node)
+        if not found:
+            return found
         inputs = _symbols(dim for node in self.inputs for kind in self.types(node) for dim in kind.shape)
         return {symbol: node for symbol, node in found.items() if symbol not in inputs}
 
