@@ -14,7 +14,7 @@ def corrected() -> tuple[Any, ...]:
     from onnx.reference.ops import op_gru, op_lstm, op_rnn
 
     # The package has two classes for RNN; an evaluator takes the one of the newest operator set.
-    return (_loop(), _recurrent(op_gru.GRU), _recurrent(op_lstm.LSTM), _recurrent(op_rnn.RNN_14))
+    return (_loop(), _slice(), _unique(), _recurrent(op_gru.GRU), _recurrent(op_lstm.LSTM), _recurrent(op_rnn.RNN_14))
 
 
 def _loop() -> Any:
@@ -42,6 +42,38 @@ def _loop() -> Any:
             return (*carried, *map(numpy.stack, kept))
 
     return Loop
+
+
+def _slice() -> Any:
+    """Slice backwards from before the first element, which starts at the first element; the reference takes nothing, as Python does."""
+    from onnx.reference.ops import op_slice
+
+    reference: Any = op_slice.Slice_10
+
+    def _run(self: Any, x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> tuple[Any, ...]:
+        if steps is not None:
+            places = range(len(starts)) if axes is None else axes.tolist()
+            lowest = numpy.array([-x.shape[place] if step < 0 else start for place, step, start in zip(places, steps, starts, strict=True)])
+            starts = numpy.maximum(starts, lowest).astype(starts.dtype)
+        found: tuple[Any, ...] = reference._run(self, x, starts, ends, axes, steps)
+        return found
+
+    return type("Slice", (reference,), {"op_domain": "", "_run": _run})
+
+
+def _unique() -> Any:
+    """Unique, which the reference sorts whether it is asked to or not."""
+    from onnx.reference.ops import op_unique
+
+    reference: Any = op_unique.Unique
+
+    def _run(self: Any, x: Any, **settings: Any) -> tuple[Any, ...]:
+        if not settings.get("sorted", 1):
+            raise NotImplementedError("elements in the order in which they come are not covered")
+        found: tuple[Any, ...] = reference._run(self, x, **settings)
+        return found
+
+    return type("Unique", (reference,), {"op_domain": "", "_run": _run})
 
 
 _USUAL = {"GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}

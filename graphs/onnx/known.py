@@ -149,7 +149,8 @@ def _slice(proto: onnx.NodeProto, opset: int, x: Any, *rest: Any) -> Any:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step < 0 and end < -(2**31):
             end = None
-        index[axis] = slice(start, end, step)
+        # A walk backwards that starts before the axis starts at its first element.
+        index[axis] = slice(max(start, -x.shape[axis]) if step < 0 else start, end, step)
     return x[tuple(index)]
 
 
@@ -298,6 +299,8 @@ def _reduction(function: Callable[[list[Any]], Any]) -> Rule:
 
     def rule(proto: onnx.NodeProto, opset: int, inputs: Sequence[Any]) -> list[Any]:
         x = _elements(inputs[0])
+        if _attribute(proto, "noop_with_empty_axes", 0) and (len(inputs) < 2 or inputs[1] is None):
+            return [x]
         if (
             x.ndim != 1
             or x.dtype.kind not in "iO"

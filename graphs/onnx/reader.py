@@ -38,6 +38,7 @@ from operators.operator import (
     collecting_narrowings,
     collecting_obligations,
     collecting_units,
+    kind_of,
 )
 from operators.sources import Constant, Full, Scalar
 
@@ -264,7 +265,10 @@ class Reader:
         if any(array.size > MOST_KNOWN for array in results):
             return False
         for name, array in zip(proto.output, results, strict=False):
-            dtype = array.dtype.name if array.dtype != object else self.inferred_dtype(name) or "int64"
+            inferred = self.inferred_dtype(name)
+            if array.dtype.kind in "iu" and inferred is not None and kind_of(inferred) == "int":
+                array = array.astype(inferred)  # sizes were objects on the way, without a dtype
+            dtype = array.dtype.name if array.dtype != object else inferred or "int64"
             self.entries[name] = Entry(TensorType(tuple(array.shape), dtype), sizes=array)
         return True
 

@@ -489,3 +489,56 @@ def test_a_size_is_read_off_a_tensor_that_has_it() -> None:
     assert "Div" not in {one.op_type for one in written.graph.node}
     x = numpy.arange(9, dtype="float32").reshape(1, 1, 9)
     assert numpy.array_equal(run(written, {"x": x})[0], run(made, {"x": x})[0])
+
+
+def _backwards(shape: list[Any]) -> Any:
+    held = {"s": numpy.array([-7]), "e": numpy.array([-20]), "a": numpy.array([0]), "t": numpy.array([-1])}
+    return model([node("Slice", "x s e a t")], {"x": shape}, ["y"], held)
+
+
+ONNXS_OWN: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "backwards from before the axis": (_backwards([5]), (5,)),
+    "backwards from before an axis of a symbolic size": (_backwards(["n"]), (5,)),
+    "sizes backwards": (
+        model(
+            [node("Shape", "x", "z"), node("Slice", "z s e a t")],
+            {"x": ["n", 3]},
+            ["y"],
+            {"s": numpy.array([-7]), "e": numpy.array([-20]), "a": numpy.array([0]), "t": numpy.array([-1])},
+        ),
+        (2, 3),
+    ),
+    "a size cast to int32": (
+        model(
+            [node("Shape", "x", "z"), node("Cast", "z", "c", to=6), node("Gather", "c i")], {"x": ["n", 3]}, ["y"], {"i": numpy.array(1)}
+        ),
+        (2, 3),
+    ),
+    "a sum over no axes": (
+        model([node("Shape", "x", "z"), node("ReduceSum", "z", noop_with_empty_axes=1)], {"x": [2, 3]}, ["y"]),
+        (2, 3),
+    ),
+    "the largest over several axes": (model([node("Hardmax", "x")], {"x": [2, 2, 2]}, ["y"], opset=11), (2, 2, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ONNXS_OWN)
+def test_what_onnx_means_where_others_mean_something_else(name: str) -> None:
+    from benchmarks.onnx_nodes import without_origin
+
+    made, shape = ONNXS_OWN[name]
+    x = numpy.random.default_rng(0).standard_normal(shape).astype("float32")
+    wanted = run(made, {"x": x})[0]
+    graph = read(made)
+    for found in (evaluate(graph, [torch.from_numpy(x)])[0].numpy(), run(to_model(without_origin(graph)), {"x": x})[0]):
+        assert found.dtype == wanted.dtype
+        assert numpy.array_equal(found, wanted)
+
+
+def test_a_choice_between_truth_values_runs() -> None:
+    """Runtimes have no kernel for it."""
+    made = model([node("Where", "x y z", "t"), node("Cast", "t", "r", to=1)], {name: (["n"], "bool") for name in "xyz"}, ["r"])
+    from benchmarks.onnx_nodes import without_origin
+
+    given = {name: numpy.array(bits, bool) for name, bits in zip("xyz", ([0, 1, 0, 1], [0, 0, 1, 1], [1, 0, 1, 0]), strict=True)}
+    assert run(to_model(without_origin(read(made))), given)[0].tolist() == [1, 0, 1, 1]

@@ -84,13 +84,14 @@ def reverse_sequence(node: Node) -> Any:
 @reads("Hardmax")
 def hardmax(node: Node) -> Any:
     """1 at the first largest element along an axis, else 0; before opset 13 along all axes from this one on."""
-    x, shape = node[0], node.type(0).shape
+    x: Any = node[0]
     axis = canonical_axis(node.attribute("axis", -1 if node.opset >= 13 else 1), x.ndim)
-    if node.opset < 13 and axis != -1:
-        raise Unsupported("Hardmax: over several axes is not covered")
-    best = node.apply(ArgMax(axis, True), x)
-    steps = node.apply(Arange(0, shape[axis], 1, "int64")).reshape(shape[axis], *[1] * (-axis - 1))
-    return torch.eq(best, steps).to(getattr(torch, x.type.dtype))
+    rows = x.flatten(axis + x.ndim) if node.opset < 13 and axis != -1 else x
+    axis = -1 if rows is not x else axis
+    length = rows.type.shape[axis]
+    best = node.apply(ArgMax(axis, True), rows)
+    steps = node.apply(Arange(0, length, 1, "int64")).reshape(length, *[1] * (-axis - 1))
+    return torch.eq(best, steps).to(getattr(torch, x.type.dtype)).reshape(x.type.shape)
 
 
 @reads("TopK")

@@ -133,7 +133,7 @@ def _sliced(node: Node, x: Any, axis: int, start: Any, end: Any, step: int) -> A
     if step < 0:
         if not all(isinstance(value, int) for value in (size, start, end)):
             raise Unsupported("Slice: a negative step needs sizes that are numbers")
-        picked = range(size)[slice(start, end if end >= -size else None, step)]
+        picked = range(size)[slice(max(start, -size), end if end >= -size else None, step)]
         if not len(picked):
             return node.apply(Slice(axis, 0, 0), x)
         return node.apply(Slice(axis, picked[-1], picked[0] + 1, -step), x).flip((axis,))

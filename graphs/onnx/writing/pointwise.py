@@ -243,8 +243,12 @@ def opposite_bits(spelling: Spelling) -> str:
 
 @spells("Where")
 def where(spelling: Spelling) -> str:
-    dtype = spelling.out.dtype
-    return str(spelling.emit("Where", spelling.at(0, "bool"), spelling.at(1, dtype), spelling.at(2, dtype)))
+    dtype, condition = spelling.out.dtype, spelling.at(0, "bool")
+    if dtype == "bool":  # runtimes have no kernel for it
+        chosen = spelling.emit("And", condition, spelling.at(1, dtype))
+        other = spelling.emit("And", spelling.emit("Not", condition), spelling.at(2, dtype))
+        return str(spelling.emit("Or", chosen, other))
+    return str(spelling.emit("Where", condition, spelling.at(1, dtype), spelling.at(2, dtype)))
 
 
 @spells("Full")
