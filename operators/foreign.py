@@ -17,6 +17,7 @@ class NotRunnable(NotImplementedError):
     """A foreign operator that nothing here computes: a custom one, say. Models with such run only in the runtime that has it."""
 
 
+FLOATS = frozenset(["float16", "bfloat16", "float32", "float64"])
 UNTYPED = "untyped"
 """The dtype of what is no tensor of a known rank: a sequence, an optional value, a tensor whose rank depends on the data."""
 
@@ -55,7 +56,13 @@ class Foreign(Operator):
         return 0
 
     def run(self, *tensors: Any) -> Any:
-        return run_foreign(self.node, self.captured, self.opsets, *tensors)
+        found = run_foreign(self.node, self.captured, self.opsets, *tensors)
+        wide = any(str(getattr(tensor, "dtype", "")) == "torch.float64" for tensor in tensors)  # computed in more than was asked for
+        for kind, one in zip(self.results, found if self.multiple else (found,), strict=False):
+            dtype = str(getattr(one, "dtype", "")).removeprefix("torch.")
+            if not wide and dtype and kind.dtype in FLOATS and dtype != kind.dtype:
+                raise NotRunnable(f"{self.name}: the onnx package's reference gives {dtype} where ONNX has {kind.dtype}")
+        return found
 
     def __str__(self) -> str:
         return f"Foreign:{self.name}"

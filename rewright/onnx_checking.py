@@ -38,8 +38,15 @@ def errors_between(
 
 
 def errors_in_runtime(original: Graph, before: Any, after: Any, runtime: OnnxRuntime, inputs: Sequence[torch.Tensor]) -> dict[str, float]:
-    """The largest differences of two models in ONNX Runtime, from each other and, where it can be had, from the original in float64."""
+    """The largest differences of two models in ONNX Runtime, from each other and, where it can be had, from the original in float64.
+
+    Raises: NumericCheckError when they are none of rounding: other shapes, dtypes or whole numbers, NaN or infinities elsewhere.
+    """
     old, new = runtime.outputs(before, inputs), runtime.outputs(after, inputs)
+    for position, (one, other) in enumerate(zip(old, new, strict=True)):
+        difference = _no_rounding(one, other)
+        if difference:
+            raise NumericCheckError(f"output {position} of the model in ONNX Runtime {difference}")
     errors = {"onnxruntime": max(map(relative_error, old, new), default=0.0)}
     try:
         exact = evaluate(original, inputs, float64=True)
@@ -48,6 +55,20 @@ def errors_in_runtime(original: Graph, before: Any, after: Any, runtime: OnnxRun
     errors["onnxruntime against float64"] = max(map(relative_error, exact, new), default=0.0)
     errors["original against float64"] = max(map(relative_error, exact, old), default=0.0)
     return errors
+
+
+MOST_MOVED = 1e-3
+"""The part of an output's whole numbers that rounding may move, as where the largest of two nearly equal scores is asked for."""
+
+
+def _no_rounding(before: torch.Tensor, after: torch.Tensor) -> str:
+    """How two outputs differ by more than rounding; nothing where they do not."""
+    if before.shape != after.shape or before.dtype != after.dtype:
+        return f"is {before.dtype}{list(before.shape)} before and {after.dtype}{list(after.shape)} after"
+    if not before.is_floating_point():
+        moved = int((before != after).sum())
+        return f"has other whole numbers, {moved} of {before.numel()}" if moved > MOST_MOVED * before.numel() else ""
+    return "has NaN or infinities elsewhere" if relative_error(before, after) == float("inf") else ""
 
 
 def _between_foreign(*graphs: Graph) -> list[Graph]:

@@ -221,8 +221,8 @@ def _divide_numbers(a: Any, b: Any) -> Any:
         return a / b
     if not numpy.all(b):
         raise NotKnown
-    quotient = numpy.abs(a) // numpy.abs(b)
-    return (numpy.sign(a) * numpy.sign(b) * quotient).astype(a.dtype)
+    floor, rest = numpy.divmod(a, b)
+    return (floor + ((rest != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
 
 
 def _divide_sizes(a: Dim, b: Dim) -> Dim:

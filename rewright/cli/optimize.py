@@ -90,7 +90,8 @@ def optimize(
     _show(result, console)
     if out is not None:
         _save(result, out)
-        console.print(f"written: {out}" + ("" if result.steps else ", the model as it came in"))
+        changed = result.steps or "onnxruntime" in result.max_error
+        console.print(f"written: {out}" + ("" if changed else ", the model as it came in"))
     if report is not None:
         with bad_input(OSError):
             result.report(report)

@@ -542,3 +542,18 @@ def test_a_choice_between_truth_values_runs() -> None:
 
     given = {name: numpy.array(bits, bool) for name, bits in zip("xyz", ([0, 1, 0, 1], [0, 0, 1, 1], [1, 0, 1, 0]), strict=True)}
     assert run(to_model(without_origin(read(made))), given)[0].tolist() == [1, 0, 1, 1]
+
+
+def test_whole_numbers_are_divided_towards_zero_from_the_smallest_one_on() -> None:
+    pairs = [(-(2**31), 2), (-(2**31), 3), (7, -2), (-7, 2), (-7, -2), (-6, 2), (0, -3)]
+    a, b = (numpy.array(numbers, "int32") for numbers in zip(*pairs, strict=True))
+    made = model([node("Div", "a b", "d"), node("Mul", "d x", "y")], {"x": ([1], "int32")}, ["y"], {"a": a, "b": b})
+    x = numpy.array([1], "int32")
+    assert evaluate(read(made), [torch.from_numpy(x)])[0].tolist() == run(made, {"x": x})[0].tolist()
+
+
+def test_what_the_reference_gives_in_another_dtype_is_no_value() -> None:
+    norm = node("LayerNormalization", "x s", "y mean", axis=-1)
+    made = model([node("Cast", "x_", "x", to=TensorProto.FLOAT16), norm], {"x_": ["n"]}, ["mean"], {"s": numpy.ones(4, "float16")})
+    with pytest.raises(NotImplementedError, match="reference gives float16"):
+        evaluate(read(made), [torch.ones(4)])

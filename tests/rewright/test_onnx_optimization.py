@@ -267,3 +267,30 @@ def test_a_graph_that_onnx_has_no_words_for_is_no_candidate():
     result = optimised(model_of(nodes, [weight("w", 4)], [3, 4], []), sizes=None, rules=[rule])
     assert not result.steps
     assert [sentence for sentence in result.refused if "ONNX has no word for this operator" in sentence]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        (torch.zeros(2, 3), torch.zeros(5), r"is torch.float32\[2, 3\] before"),
+        (torch.zeros(2, dtype=torch.int32), torch.zeros(2, dtype=torch.int64), "is torch.int32"),
+        (torch.tensor([1, 2]), torch.tensor([1, 3]), "other whole numbers, 1 of 2"),
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, float("nan")]), "NaN or infinities"),
+    ],
+)
+def test_differences_in_the_runtime_that_are_no_rounding_are_refused(before, after, sentence):
+    from rewright.onnx_checking import errors_in_runtime
+
+    class Two:
+        def outputs(self, model, inputs):
+            return [model]
+
+    with pytest.raises(NumericCheckError, match=sentence):
+        errors_in_runtime(read(blocks(1)), before, after, Two(), [])
+
+
+def test_a_few_moved_whole_numbers_are_rounding():
+    from rewright.onnx_checking import _no_rounding
+
+    scores = torch.arange(10_000)
+    assert _no_rounding(scores, scores.clone().index_fill_(0, torch.tensor([5]), 6)) == ""
