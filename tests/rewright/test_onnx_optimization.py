@@ -294,3 +294,12 @@ def test_a_few_moved_whole_numbers_are_rounding():
 
     scores = torch.arange(10_000)
     assert _no_rounding(scores, scores.clone().index_fill_(0, torch.tensor([5]), 6)) == ""
+
+
+def test_sizes_at_which_torch_cannot_run_the_model_are_said():
+    from rewright.onnx_checking import errors_between
+
+    nodes = [helper.make_node("InstanceNormalization", ["x", "s", "b"], ["y"])]
+    graph = read(model_of(nodes, [weight("s", 3), weight("b", 3)], [2, 3, "n"], [2, 3, "n"]))
+    with pytest.raises(NumericCheckError, match="cannot be run here"):
+        errors_between(graph, graph, graph, graph, [torch.ones(2, 3, 1)], 0, {"n": 1})
