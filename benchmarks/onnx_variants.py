@@ -25,6 +25,14 @@ from operators.arrays import to_numpy, to_torch
 from operators.foreign import Foreign
 
 MOST_INPUTS = 6
+LEFT_OUT = {
+    "test_bernoulli": "what is drawn is another number each time",
+    "test_training_dropout": "what is drawn is another number each time",
+    "test_if_opt": "the value it holds is an optional sequence, which an initialiser cannot be",
+    "test_reduce_max_empty_set": "torch has no largest of nothing, where a symbolic size is 0",
+    "test_reduce_min_empty_set": "torch has no smallest of nothing, where a symbolic size is 0",
+}
+"""Cases that are not tried, by how their names begin, and why."""
 
 
 @dataclass
@@ -130,7 +138,9 @@ def fault(case: Any, form: Form) -> str:
 
 
 def faults(case: Any) -> list[tuple[str, str]]:
-    """The forms of a case with which something goes wrong, and what."""
+    """The forms of a case with which something goes wrong, and what; none of a case that is left out."""
+    if case.name.startswith(tuple(LEFT_OUT)):
+        return []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return [(form.label, found) for form in forms(case) if (found := fault(case, form))]

@@ -196,7 +196,8 @@ class Graph:
         if not deciding:
             return operands
         operator = self.operator(node)
-        read = _symbols([dim for kind in self.types(node) for dim in kind.shape] + [getattr(operator, "value", None)])
+        read = _symbols(dim for kind in self.types(node) for dim in kind.shape)
+        read |= _symbols([operator.value]) if isinstance(operator, Scalar) else set()
         read -= _symbols(dim for operand in self.operands(node) if operand is not None for dim in self.type(operand).shape)
         return operands | {deciding[symbol] for symbol in read if deciding.get(symbol, node) != node}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from operators.arrays import to_numpy, to_torch
 from operators.expressions import Dim
-from operators.operator import Effect, Operator, TensorType, operator
+from operators.operator import Effect, Operator, TensorType, kind_of, operator
 from operators.reference import corrected
 
 
@@ -17,7 +17,6 @@ class NotRunnable(NotImplementedError):
     """A foreign operator that nothing here computes: a custom one, say. Models with such run only in the runtime that has it."""
 
 
-FLOATS = frozenset(["float16", "bfloat16", "float32", "float64"])
 UNTYPED = "untyped"
 """The dtype of what is no tensor of a known rank: a sequence, an optional value, a tensor whose rank depends on the data."""
 
@@ -60,7 +59,7 @@ class Foreign(Operator):
         wide = any(str(getattr(tensor, "dtype", "")) == "torch.float64" for tensor in tensors)  # computed in more than was asked for
         for kind, one in zip(self.results, found if self.multiple else (found,), strict=False):
             dtype = str(getattr(one, "dtype", "")).removeprefix("torch.")
-            if not wide and dtype and kind.dtype in FLOATS and dtype != kind.dtype:
+            if not wide and dtype and kind.dtype != UNTYPED and kind_of(kind.dtype) == "float" and dtype != kind.dtype:
                 raise NotRunnable(f"{self.name}: the onnx package's reference gives {dtype} where ONNX has {kind.dtype}")
         return found
 

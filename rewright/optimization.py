@@ -87,6 +87,11 @@ class Result:
         weights = Objective.of(self.objective).weights
         return float(getattr(cost, weights[0][0])) if len(weights) == 1 else Objective.of(self.objective).value(self.before)(cost)
 
+    @property
+    def changed(self) -> bool:
+        """What is handed out is another model than what came in."""
+        return bool(self.steps)
+
     def as_dict(self) -> dict[str, Any]:
         """The result as docs/json.md describes it."""
         steps = [

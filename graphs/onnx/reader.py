@@ -76,6 +76,8 @@ class Reader:
         self.hints: dict[Symbol, int] = {}
         self.symbols: dict[str, str] = {}
         self.inferred = inferred(model)
+        self.number = -1
+        """The node of the model that is being read."""
         self.needed: list[tuple[str, str]] = []
 
     def read(self) -> Graph:
@@ -216,13 +218,14 @@ class Reader:
                 raise
             self.undo(mark)
             self.needed.append((proto.op_type, shortened(reason)))
-            values = self.foreign(-1, proto)
+            values = self.foreign(self.number, proto)
         for name, value in zip(proto.output, values, strict=False):
             if name and value is not None:
                 self.entries[name] = Entry(self.graph.type(value), value)
 
     def node(self, number: int, proto: onnx.NodeProto) -> None:
         """Read one node: its outputs' entries."""
+        self.number = number
         if proto.domain in ("", "ai.onnx") and not is_declared(proto.op_type, "", self.opsets):
             raise OnnxError(f"{self.where(number)}: ONNX has no such operator in opset {self.opsets.get('', 0)}")
         if proto.domain not in ("", "ai.onnx") and proto.domain not in self.opsets:

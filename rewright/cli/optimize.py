@@ -90,8 +90,7 @@ def optimize(
     _show(result, console)
     if out is not None:
         _save(result, out)
-        changed = result.steps or "onnxruntime" in result.max_error
-        console.print(f"written: {out}" + ("" if changed else ", the model as it came in"))
+        console.print(f"written: {out}" + ("" if result.changed else ", the model as it came in"))
     if report is not None:
         with bad_input(OSError):
             result.report(report)

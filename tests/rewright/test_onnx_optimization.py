@@ -293,7 +293,9 @@ def test_a_few_moved_whole_numbers_are_rounding():
     from rewright.onnx_checking import _no_rounding
 
     scores = torch.arange(10_000)
-    assert _no_rounding(scores, scores.clone().index_fill_(0, torch.tensor([5]), 6)) == ""
+    moved = scores.clone().index_fill_(0, torch.tensor([5]), 6)
+    assert _no_rounding(scores, moved, rounds=True) == ""
+    assert _no_rounding(scores, moved, rounds=False) == "has other whole numbers, 1 of 10000"
 
 
 def test_sizes_at_which_torch_cannot_run_the_model_are_said():
