@@ -45,12 +45,12 @@ class Candidate:
     times: dict[int, float] = field(default_factory=dict)
 
 
-def with_whole(graph: Graph) -> Graph:
-    """The graph with the operators of `WHOLE` in one piece."""
+def as_timed(graph: Graph) -> Graph:
+    """The graph with the operators of `WHOLE` in one piece, and with the branches that the model takes wherever it runs."""
     origin = origin_of(graph)
-    if origin is None or not any(node.op_type in WHOLE for node in origin.model.graph.node):
+    if origin is None or not any(node.op_type in (*WHOLE, "If") for node in origin.model.graph.node):
         return graph
-    return read(origin.model, origin.bound, whole=WHOLE)
+    return read(origin.model, origin.bound, whole=WHOLE, running=True)
 
 
 def made_possible(rules: Sequence[Admitted], before: Candidate, after: Candidate) -> Iterator[type[Rule]]:
@@ -77,4 +77,4 @@ def overall(ratios: Mapping[int, Comparison]) -> float:
     return math.exp(sum(weights[count] * math.log(found.ratio) for count, found in ratios.items()) / sum(weights.values()))
 
 
-__all__ = ["WHOLE", "Candidate", "is_new_view", "made_possible", "overall", "with_whole"]
+__all__ = ["WHOLE", "Candidate", "as_timed", "is_new_view", "made_possible", "overall"]

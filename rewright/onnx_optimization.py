@@ -31,7 +31,7 @@ from graphs.onnx.joining import with_joined_padding
 from graphs.passes import fold_constants, merge_common_subexpressions, remove_identities, simplify
 from operators.expressions import Symbol
 from rewright.certification import Certification, relevant, usable_rules
-from rewright.onnx_candidates import Candidate, is_new_view, made_possible, overall, with_whole
+from rewright.onnx_candidates import Candidate, as_timed, is_new_view, made_possible, overall
 from rewright.onnx_checking import errors_between, errors_in_runtime
 from rewright.optimization import Result
 from rewright.speed import Speed
@@ -99,7 +99,7 @@ def optimize_onnx(
     with; one and all cores   budget: seconds of rewriting, searching and timing   allow_slower: hand out the settled model unmeasured
     Raises: OnnxError, SizesError, NumericCheckError, MeasuringError.
     """
-    original = with_whole(model if isinstance(model, Graph) else load(model))
+    original = as_timed(model if isinstance(model, Graph) else load(model))
     return _Optimisation(
         original, sizes, threads, budget, rules, require_proof, allow_slower, seed, certified, progress, on_rule, on_candidate
     ).result()

@@ -35,15 +35,24 @@ def load(path: str | PathLike[str], known: Mapping[str, Any] | None = None, opse
     return read(open_model(path), known, opset)
 
 
-def read(model: onnx.ModelProto, known: Mapping[str, Any] | None = None, opset: int | None = None, whole: Collection[str] = ()) -> Graph:
+def read(
+    model: onnx.ModelProto,
+    known: Mapping[str, Any] | None = None,
+    opset: int | None = None,
+    whole: Collection[str] = (),
+    running: bool = False,
+) -> Graph:
     """The graph of a model, as `load`; ONNX's operators of the names in `whole` are kept as they are, whatever they could be read as.
 
+    With `running`, the graph is the model's wherever that runs: a branch of an If after which it cannot run is taken never to be.
     Raises: OnnxError.
     """
+    from graphs.onnx.deciding import read_running
     from graphs.onnx.files import converted, prepared
     from graphs.onnx.reader import Reader
 
-    return Reader(prepared(model if opset is None else converted(model, opset)), known, whole).read()
+    ready = prepared(model if opset is None else converted(model, opset))
+    return read_running(ready, known, whole).graph if running else Reader(ready, known, whole).read()
 
 
 def to_model(graph: Graph, fold_sizes: bool = False, opset: int | None = None) -> onnx.ModelProto:

@@ -105,6 +105,17 @@ def foreign_types(reader: Reader, proto: onnx.NodeProto) -> tuple[TensorType, ..
     return tuple(result)
 
 
+RECURRENT = frozenset(["GRU", "LSTM", "RNN"])
+
+
+def lacks_axes(reader: Reader, proto: onnx.NodeProto) -> bool:
+    """A recurrence whose sequence is known not to be [steps, batch, features], which no runtime takes."""
+    if proto.op_type not in RECURRENT or proto.domain not in ("", "ai.onnx"):
+        return False
+    kind = reader.entries[proto.input[0]].type
+    return kind.dtype != UNTYPED and kind.ndim != 3
+
+
 BROADCASTING = frozenset(["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Where", "And", "Or", "Equal", "Less", "Greater", "PRelu"])
 
 

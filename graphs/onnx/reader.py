@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from graphs.graph import Graph, GraphError, Value
 from graphs.interface import Interface, Position
 from graphs.onnx.errors import MOST_ELEMENTS, OnnxError, shortened
-from graphs.onnx.foreign import foreign_constant, foreign_types, is_declared, make_foreign
+from graphs.onnx.foreign import foreign_constant, foreign_types, is_declared, lacks_axes, make_foreign
 from graphs.onnx.inference import inferred
 from graphs.onnx.known import KNOWN, NotKnown
 from graphs.onnx.origin import NODE_KEY, Origin, mark_group
@@ -65,7 +65,13 @@ class Entry:
 class Reader:
     """One pass over a model's nodes."""
 
-    def __init__(self, model: onnx.ModelProto, known: Mapping[str, Any] | None = None, whole: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        known: Mapping[str, Any] | None = None,
+        whole: Collection[str] = (),
+        choices: Mapping[int, bool] | None = None,
+    ) -> None:
         self.model = model
         self.graph = Graph()
         self.entries: dict[str, Entry] = {}
@@ -78,7 +84,14 @@ class Reader:
         self.inferred = inferred(model)
         self.number = -1
         """The node of the model that is being read."""
+        self.current: onnx.NodeProto | None = None
         self.needed: list[tuple[str, str]] = []
+        self.choices = dict(choices or {})
+        """The branch that is taken of a node If of the model whose condition is not known."""
+        self.undecided: list[int] = []
+        """The nodes If of the model that were kept, as their conditions are not known."""
+        self.failing: list[int] = []
+        """The nodes of the model that fail wherever they run, or something in them does."""
 
     def read(self) -> Graph:
         """The graph of the model.
@@ -217,6 +230,8 @@ class Reader:
             if not foreign:
                 raise
             self.undo(mark)
+            if fails(proto, reason):
+                self.failing.append(self.number)
             self.needed.append((proto.op_type, shortened(reason)))
             values = self.foreign(self.number, proto)
         for name, value in zip(proto.output, values, strict=False):
@@ -225,7 +240,7 @@ class Reader:
 
     def node(self, number: int, proto: onnx.NodeProto) -> None:
         """Read one node: its outputs' entries."""
-        self.number = number
+        self.number, self.current = number, proto
         if proto.domain in ("", "ai.onnx") and not is_declared(proto.op_type, "", self.opsets):
             raise OnnxError(f"{self.where(number)}: ONNX has no such operator in opset {self.opsets.get('', 0)}")
         if proto.domain not in ("", "ai.onnx") and proto.domain not in self.opsets:
@@ -240,7 +255,8 @@ class Reader:
             values = self.defined(proto)
         except NOT_COVERED as reason:
             self.undo(mark)
-            if isinstance(reason, ShapeError) and proto.op_type in CHECKED and proto.domain in ("", "ai.onnx"):
+            if fails(proto, reason):
+                self.failing.append(number)
                 raise OnnxError(f"{self.where(number)}: {shortened(reason)}") from reason
             self.needed.append((proto.op_type, shortened(reason)))
             values = self.foreign(number, proto)
@@ -327,6 +343,8 @@ class Reader:
             operands = [self.value(name) if name else None for name in names]
         except Unsupported as reason:
             raise OnnxError(f"{self.where(number)}: {reason}") from reason
+        if lacks_axes(self, proto):
+            self.failing.append(number)
         types = foreign_types(self, proto)
         node = self.graph.add(make_foreign(proto, self.opsets, types), *operands)
         values: list[Value | None] = [Value(node.node, output) for output in range(len(types))]
@@ -381,6 +399,11 @@ class Reader:
         node = self.model.graph.node[number]
         name = f" {shortened(node.name, 80)!r}" if node.name else ""
         return f"node {number}{name} ({shortened(node.op_type, 60)})"
+
+
+def fails(proto: onnx.NodeProto, reason: Exception) -> bool:
+    """The node cannot run on its inputs, by what our operators say of it."""
+    return isinstance(reason, ShapeError) and proto.op_type in CHECKED and proto.domain in ("", "ai.onnx")
 
 
 def elements_of(kind: TensorType) -> int:

@@ -57,6 +57,18 @@ def _own_names(graph: onnx.GraphProto) -> set[str]:
     return own | {name for node in graph.node for name in node.output}
 
 
+def needed_nodes(graph: onnx.GraphProto) -> set[int]:
+    """The numbers of the nodes that the graph's outputs depend on; nodes stand after what they read."""
+    wanted = {output.name for output in graph.output}
+    found = set()
+    for number in reversed(range(len(graph.node))):
+        node = graph.node[number]
+        if wanted.intersection(node.output):
+            found.add(number)
+            wanted.update((*node.input, *captured_names(node)))
+    return found
+
+
 def rename_captured(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
     """Let a node's subgraphs read other names from outside, in place."""
     for graph in subgraphs(node):

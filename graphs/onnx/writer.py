@@ -68,6 +68,9 @@ class Writer:
         Raises: OnnxError for an operator that ONNX has no word for.
         """
         self.surviving, self.members = surviving_groups(self.graph, self.origin)
+        if self.fold_sizes and self.original is not None:
+            for number in [number for number in self.surviving if self.original.node[number].op_type == "If"]:
+                del self.surviving[number], self.members[number]  # only the branch that is taken is written
         self.number_of = {node: number for number, nodes in self.members.items() for node in nodes}
         self._claim()
         outputs = self._outputs()

@@ -20,11 +20,21 @@ MOST_ROUNDS = 64
 @reads("If")
 def branch(node: Node) -> Any:
     """One of two graphs, where it is known which."""
-    held = node.tensor(0)
-    (condition,) = (held if held is not None else node.array(0)).reshape(-1)[:1].tolist() or [None]
-    if not isinstance(condition, bool):
-        raise Unsupported("If: the condition depends on sizes")
+    condition = _condition(node)
+    if condition is None and node.proto is node.reader.current:
+        condition = node.reader.choices.get(node.reader.number)
+        if condition is None:
+            node.reader.undecided.append(node.reader.number)
+    if condition is None:
+        raise Unsupported("If: the condition depends on data or on sizes")
     return inline(node, node.graph("then_branch" if condition else "else_branch"), [], foreign=True)
+
+
+def _condition(node: Node) -> bool | None:
+    held = node.tensor(0)
+    known = held if held is not None else node.reader.entries[node.proto.input[0]].sizes
+    (condition,) = [None] if known is None else known.reshape(-1)[:1].tolist() or [None]
+    return condition if isinstance(condition, bool) else None
 
 
 @reads("Scan")

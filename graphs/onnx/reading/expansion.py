@@ -9,7 +9,7 @@ import onnx
 from onnx import defs
 
 from graphs.onnx.defaults import defaults
-from graphs.onnx.subgraphs import all_nodes, rename_captured, subgraphs
+from graphs.onnx.subgraphs import all_nodes, needed_nodes, rename_captured, subgraphs
 from graphs.onnx.types import ELEMENT_TYPES, tensor_of
 from graphs.trace import Proxy
 from operators.expressions import Expression
@@ -49,7 +49,8 @@ def inline(node: Node, graph: onnx.GraphProto, values: Sequence[Any], foreign: b
     for info, value in zip(graph.input, values, strict=True):
         names[info.name] = prefix + info.name
         reader.enter_value(names[info.name], value.value)
-    return _read_all(node, graph.node, [output.name for output in graph.output], names, prefix, {}, foreign)
+    needed = [graph.node[number] for number in sorted(needed_nodes(graph))]
+    return _read_all(node, needed, [output.name for output in graph.output], names, prefix, {}, foreign)
 
 
 def _read_all(
