@@ -55,13 +55,22 @@ class Foreign(Operator):
         return 0
 
     def run(self, *tensors: Any) -> Any:
-        found = run_foreign(self.node, self.captured, self.opsets, *tensors)
+        found = self._found(tensors)
         wide = any(str(getattr(tensor, "dtype", "")) == "torch.float64" for tensor in tensors)  # computed in more than was asked for
         for kind, one in zip(self.results, found if self.multiple else (found,), strict=False):
             dtype = str(getattr(one, "dtype", "")).removeprefix("torch.")
             if not wide and dtype and kind.dtype != UNTYPED and kind_of(kind.dtype) == "float" and dtype != kind.dtype:
                 raise NotRunnable(f"{self.name}: the onnx package's reference gives {dtype} where ONNX has {kind.dtype}")
         return found
+
+    def _found(self, tensors: tuple[Any, ...]) -> Any:
+        try:
+            return run_foreign(self.node, self.captured, self.opsets, *tensors)
+        except NotRunnable:  # float64 was asked for, and stands beside float32 numbers inside, say
+            wider = widened(self.node)
+            if wider == self.node or not any(str(getattr(one, "dtype", "")) == "torch.float64" for one in tensors):
+                raise
+            return run_foreign(wider, self.captured, self.opsets, *tensors)
 
     def __str__(self) -> str:
         return f"Foreign:{self.name}"
@@ -79,6 +88,33 @@ def node_of(text: str) -> Any:
 def text_of(node: Any) -> str:
     """A `NodeProto` as the text that `Foreign` holds."""
     return base64.b64encode(node.SerializeToString(deterministic=True)).decode()
+
+
+@cache
+def widened(text: str) -> str:
+    """The node with everything in it that is written as float32 written as float64."""
+    node = node_of(text)
+    _widen(node)
+    return text_of(node)
+
+
+def _widen(node: Any) -> None:
+    from onnx import AttributeProto, TensorProto, numpy_helper
+
+    def widen(tensor: Any) -> None:
+        if tensor.data_type == TensorProto.FLOAT:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype("float64"), tensor.name))
+
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.TENSOR:
+            widen(attribute.t)
+        elif attribute.type == AttributeProto.INT and attribute.name in ("dtype", "to") and attribute.i == TensorProto.FLOAT:
+            attribute.i = TensorProto.DOUBLE
+        elif attribute.type == AttributeProto.GRAPH:
+            for tensor in attribute.g.initializer:
+                widen(tensor)
+            for inner in attribute.g.node:
+                _widen(inner)
 
 
 def run_foreign(node: str, captured: tuple[str, ...], opsets: tuple[tuple[str, int], ...], *tensors: Any) -> Any:

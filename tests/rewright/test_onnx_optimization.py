@@ -251,6 +251,26 @@ def test_the_command_writes_a_model(tmp_path, monkeypatch):
     onnx.checker.check_model(onnx.load(target), full_check=True)
 
 
+def test_what_stands_before_a_branch_that_data_decides_is_optimised_and_checked_in_float64():
+    """The branches hold float32 numbers of their own, and the onnx package's reference multiplies no float64 by them."""
+
+    def times(name, factor):
+        info = helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+        return helper.make_graph([helper.make_node("Mul", ["s", f"{name}_by"], [name])], name, [], [info], [number(f"{name}_by", factor)])
+
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Mul", ["c", "scale"], ["s"]),
+        helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        helper.make_node("Greater", ["sum", "nought"], ["positive"]),
+        helper.make_node("If", ["positive"], ["y"], then_branch=times("twice", 2.0), else_branch=times("thrice", 3.0)),
+    ]
+    held = [weight("w", 8, 4, 1, 1), weight("scale", 1, 8, 1, 1), number("nought", 0.0)]
+    result = optimised(model_of(nodes, held, [1, 4, 6, 6], [1, 8, 6, 6]), sizes=None, allow_slower=True)
+    assert "FoldOutputScaleIntoConvolution" in {step.rule for step in result.steps}
+    assert 0 <= result.max_error["float64"] < 1e-12
+
+
 def test_a_graph_that_onnx_has_no_words_for_is_no_candidate():
     from rewrites.rule import Rule
 
