@@ -369,6 +369,12 @@ def test_what_differs_only_at_size_one_is_found() -> None:
     assert found.status is Status.REFUTED, found
 
 
+@pytest.mark.parametrize("number", [17.5, 1000.0, -16000.0])
+def test_what_differs_only_at_a_number_that_is_written_is_found(number: float) -> None:
+    found = functions(lambda x: torch.where(x == number, x + 1, x), lambda x: x + 0, X)
+    assert found.status is Status.REFUTED, found
+
+
 def test_batch_norm_in_training_mode_is_found() -> None:
     trained = Small()
     trained.norm.train()

@@ -197,3 +197,26 @@ def test_a_type_that_is_not_known_is_no_difference() -> None:
         compare_graphs(
             read(labelled(secret, TensorProto.FLOAT, [1])), read(labelled([helper.make_node("Relu", ["x"], ["y"])], TensorProto.FLOAT, [1]))
         )
+
+
+def at_two_rates(factor: float) -> onnx.ModelProto:
+    """Twice x at a rate of 16000, a factor of x at every other."""
+
+    def times(name: str, number: float) -> onnx.GraphProto:
+        nodes = [helper.make_node("Mul", ["x", f"{name} factor"], [name])]
+        held = [numpy_helper.from_array(numpy.float32(number), f"{name} factor")]
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)], held)
+
+    nodes = [
+        helper.make_node("Equal", ["rate", "wide"], ["is wide"]),
+        helper.make_node("If", ["is wide"], ["y"], then_branch=times("wide band", factor), else_branch=times("narrow band", 3.0)),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"]), helper.make_tensor_value_info("rate", TensorProto.INT64, [])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])]
+    graph = helper.make_graph(nodes, "rates", inputs, outputs, [numpy_helper.from_array(numpy.array(16000), "wide")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def test_a_branch_that_only_one_number_takes_is_tested() -> None:
+    found = compare_graphs(read(at_two_rates(2.0)), read(at_two_rates(2.5)))
+    assert found.status == Status.REFUTED and found.difference is not None and found.difference.inputs["rate"] == 16000

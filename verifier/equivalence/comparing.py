@@ -12,7 +12,7 @@ import torch
 
 from graphs.graph import Graph
 from operators.expressions import Symbol
-from verifier.equivalence.drawing import KINDS, SPECIAL, size_choices, undrawable
+from verifier.equivalence.drawing import KINDS, SPECIAL, size_choices, undrawable, written_numbers
 from verifier.equivalence.joining import Joined, joined, update_obstacle
 from verifier.equivalence.locating import first_difference
 from verifier.equivalence.matching import Matching
@@ -27,6 +27,10 @@ Equal = Literal["float", "real"]
 """float: rounding may differ and nothing else; real: where a value is NaN or infinite may differ as well."""
 _SIZES = 3
 _FEW = 64
+_ATTEMPTS = 3
+"""How many inputs are drawn at most for each that is to be tested: BEFORE may not take some."""
+_WRITTEN = 6
+"""The most inputs with numbers that the graphs are written with."""
 _BIT_FOR_BIT = "bit for bit: the same operators on the same operands"
 
 
@@ -164,7 +168,9 @@ def _tested(work: _Work, first: list[Example], examples: int) -> Comparison | No
     found = work.tests.coarser(first[0])
     if found is not None:
         return _refutation(work, first[0], found)
-    for example in itertools.islice(_further(work), max(0, examples - len(first))):
+    for example in itertools.islice(_further(work), _ATTEMPTS * examples):
+        if work.tests.examples >= examples:
+            break
         if time.monotonic() > work.deadline:
             work.notes.append(f"the time was up after {work.tests.examples} inputs")
             return None
@@ -175,7 +181,14 @@ def _tested(work: _Work, first: list[Example], examples: int) -> Comparison | No
 
 
 def _further(work: _Work) -> Iterator[Example]:
-    """Inputs of every kind at the sizes in turn: numbers that are not finite first."""
+    """Inputs of every kind at the sizes in turn: numbers that the graphs are written with first, then some that are not finite."""
+    for position, written in enumerate(written_numbers(work.joined.graph)[:_WRITTEN]):
+        for sizes in work.sizes:  # which BEFORE takes may depend on the number
+            example, before = work.tests.example("normal", sizes, work.seed + position, written), work.tests.examples
+            if example is not None:
+                yield example
+            if work.tests.examples > before:
+                break
     for number in itertools.count(1):
         for position, kind in enumerate((*SPECIAL, *KINDS)):
             sizes = work.sizes[(number + position) % len(work.sizes)]

@@ -35,17 +35,19 @@ _DIRECTIONS = 3
 
 @dataclass(frozen=True)
 class Example:
-    """Inputs of one kind at one choice of sizes, drawn from a seed."""
+    """Inputs of one kind at one choice of sizes, drawn from a seed; `number` stands among those that it fits."""
 
     kind: str
     sizes: Mapping[Symbol, int]
     seed: int
     tensors: tuple[torch.Tensor, ...]
+    number: int | float | None = None
 
     def words(self) -> str:
         """How the example was drawn."""
         sizes = ", ".join(f"{s} = {n}" for s, n in self.sizes.items())
-        return f"{self.kind} values, seed {self.seed}" + (f", {sizes}" if sizes else "")
+        among = "" if self.number is None else f" with {self.number}"
+        return f"{self.kind} values{among}, seed {self.seed}" + (f", {sizes}" if sizes else "")
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,10 @@ class Tests:
     def __post_init__(self) -> None:
         self.order = self.joined.graph.topological_order()
 
-    def example(self, kind: str, sizes: Mapping[Symbol, int], seed: int) -> Example | None:
-        """Inputs of this kind, where there are any."""
-        tensors = draw(self.joined.graph, kind, sizes, seed)
-        return None if tensors is None else Example(kind, sizes, seed, tuple(tensors))
+    def example(self, kind: str, sizes: Mapping[Symbol, int], seed: int, number: int | float | None = None) -> Example | None:
+        """Inputs of this kind, with a number among them, where there are any."""
+        tensors = draw(self.joined.graph, kind, sizes, seed, number)
+        return None if tensors is None else Example(kind, sizes, seed, tuple(tensors), number)
 
     def outputs(self, example: Example, float64: bool = True, replaced: Mapping[int, object] | None = None) -> dict[Value, torch.Tensor]:
         """The outputs of both sides.
