@@ -55,6 +55,25 @@ def read(
     return read_running(ready, known, whole).graph if running else Reader(ready, known, whole).read()
 
 
+def with_both_branches(graph: Graph) -> Graph | None:
+    """The graph read again with both branches of every undecided If in it, as if both were computed: for proofs alone, not to be run.
+
+    A node that stands for the choice reads the condition and the outputs of both; `metadata["in branches"]` are the nodes that are
+    computed only where a branch is taken. None where there is no such If, or the graph is no longer what was read from ONNX.
+    """
+    from graphs.onnx.origin import origin_of
+    from graphs.onnx.reader import Reader
+    from graphs.structure import structural_hash
+
+    origin = origin_of(graph)
+    if origin is None or not any(node.op_type == "If" for node in origin.model.graph.node):
+        return None
+    if structural_hash(Reader(origin.model, origin.bound).read()) != structural_hash(graph):
+        return None
+    found = Reader(origin.model, origin.bound, both=True).read()
+    return found if found.metadata["in branches"] else None
+
+
 def to_model(graph: Graph, fold_sizes: bool = False, opset: int | None = None) -> onnx.ModelProto:
     """The graph as an ONNX model; with `fold_sizes`, arithmetic on sizes that gives numbers is written as numbers.
 
@@ -90,4 +109,4 @@ def example_inputs(graph: Graph, sizes: Mapping[str, int] | None = None, seed: i
     return drawn(graph, sizes, seed)
 
 
-__all__ = ["OnnxError", "example_inputs", "load", "named_values", "read", "save", "to_model"]
+__all__ = ["OnnxError", "example_inputs", "load", "named_values", "read", "save", "to_model", "with_both_branches"]

@@ -71,6 +71,7 @@ class Reader:
         known: Mapping[str, Any] | None = None,
         whole: Collection[str] = (),
         choices: Mapping[int, bool] | None = None,
+        both: bool = False,
     ) -> None:
         self.model = model
         self.graph = Graph()
@@ -88,6 +89,9 @@ class Reader:
         self.needed: list[tuple[str, str]] = []
         self.choices = dict(choices or {})
         """The branch that is taken of a node If of the model whose condition is not known."""
+        self.both = both
+        self.in_branches: set[int] = set()
+        """With `both`, the nodes of our graph that are computed only where a branch is taken."""
         self.undecided: list[int] = []
         """The nodes If of the model that were kept, as their conditions are not known."""
         self.failing: list[int] = []
@@ -110,6 +114,7 @@ class Reader:
         self.origin.tensors = {name: entry.tensor for name, entry in self.entries.items() if entry.tensor is not None}
         self.origin.symbols = dict(self.symbols)
         self.graph.metadata["onnx"] = self.origin
+        self.graph.metadata["in branches"] = frozenset(self.in_branches)
         self.graph.metadata["interface"] = self.interface(len(outputs))
         return self.graph
 

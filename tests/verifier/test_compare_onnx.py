@@ -10,8 +10,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from graphs.onnx import read
+from graphs.onnx import read, with_both_branches
 from verifier.equivalence.comparing import CannotRunError, compare_graphs
+from verifier.equivalence.joining import joined
 from verifier.verdict import Status
 
 
@@ -220,3 +221,51 @@ def at_two_rates(factor: float) -> onnx.ModelProto:
 def test_a_branch_that_only_one_number_takes_is_tested() -> None:
     found = compare_graphs(read(at_two_rates(2.0)), read(at_two_rates(2.5)))
     assert found.status == Status.REFUTED and found.difference is not None and found.difference.inputs["rate"] == 16000
+
+
+def renamed(model: onnx.ModelProto, number: float | None = None) -> onnx.ModelProto:
+    """The model with an identity more in each branch, as optimisers move them about, and perhaps another factor in the first."""
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    (choice,) = [node for node in result.graph.node if node.op_type == "If"]
+    for attribute in choice.attribute:
+        (last,) = attribute.g.node
+        name, last.output[0] = last.output[0], "hidden"
+        attribute.g.node.append(helper.make_node("Identity", ["hidden"], [name]))
+    if number is not None:
+        held = choice.attribute[0].g.initializer[0]
+        held.CopyFrom(numpy_helper.from_array(numpy.float32(number), held.name))
+    return result
+
+
+def test_branches_that_data_decides_are_proved_one_by_one() -> None:
+    model = at_two_rates(2.0)
+    assert compare_graphs(read(model), read(renamed(model))).status == Status.PROVED
+    assert compare_graphs(read(model), read(renamed(model, 2.5))).status == Status.REFUTED
+
+
+def test_branches_in_the_other_order_are_refuted() -> None:
+    model, swapped = at_two_rates(2.0), at_two_rates(2.0)
+    (choice,) = [node for node in swapped.graph.node if node.op_type == "If"]
+    for attribute in choice.attribute:
+        attribute.name = "else_branch" if attribute.name == "then_branch" else "then_branch"
+    assert compare_graphs(read(model), read(swapped)).status == Status.REFUTED
+
+
+def test_what_a_branch_requires_is_not_taken_to_hold() -> None:
+    """The branch multiplies x: [n] by three numbers, so that n is 3 where it is taken; elsewhere n may be anything."""
+    model = at_two_rates(2.0)
+    (choice,) = [node for node in model.graph.node if node.op_type == "If"]
+    branch = next(attribute.g for attribute in choice.attribute if attribute.name == "then_branch")
+    branch.initializer[0].CopyFrom(numpy_helper.from_array(numpy.ones((3, 1), numpy.float32), branch.initializer[0].name))
+    branch.node[0].op_type = "MatMul"
+    graph = with_both_branches(read(model))
+    assert graph is not None and any(type(graph.operator(node)).__name__ == "MatMul" for node in graph)
+    assert joined(graph, graph).facts == []
+
+
+def test_a_graph_that_was_changed_since_it_was_read_is_not_read_again() -> None:
+    graph = read(at_two_rates(2.0))
+    assert with_both_branches(graph) is not None
+    graph.outputs = [graph.outputs[0], graph.outputs[0]]
+    assert with_both_branches(graph) is None

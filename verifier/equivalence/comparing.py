@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 
 from graphs.graph import Graph
+from graphs.onnx import with_both_branches
 from operators.expressions import Symbol
 from verifier.equivalence.drawing import KINDS, SPECIAL, size_choices, undrawable, written_numbers
 from verifier.equivalence.joining import Joined, joined, update_obstacle
@@ -48,6 +49,8 @@ class _Work:
     equality: Equal
     started: float
     deadline: float
+    branches: Joined | None = None
+    """Both sides with both branches of what data decides, for the proof."""
     sizes: list[dict[Symbol, int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -75,12 +78,21 @@ def compare_graphs(
         words = ": ".join(obstacle)
         return Comparison(Status.REFUTED, reason=words, equality=equality, difference=Difference(*obstacle), seed=seed)
     both = joined(before, after)
-    work = _Work(both, Tests(both), seed, equality, started, started + timeout)
+    work = _Work(both, Tests(both), seed, equality, started, started + timeout, _branches(before, after))
     if both.obstacles:
         kind, sentence = both.obstacles[0]
         return work.verdict(Status.REFUTED, reason=f"{kind}: {sentence}", difference=Difference(kind, sentence))
     with one_thread():
         return _compared(work, examples)
+
+
+def _branches(before: Graph, after: Graph) -> Joined | None:
+    """Both sides with both branches of what data decides; None where neither has any, or they do not go together."""
+    whole = [(with_both_branches(graph), graph) for graph in (before, after)]
+    if all(found is None for found, _ in whole):
+        return None
+    both = joined(*(found or graph for found, graph in whole))
+    return None if both.obstacles else both
 
 
 def _compared(work: _Work, examples: int) -> Comparison:
@@ -91,8 +103,13 @@ def _compared(work: _Work, examples: int) -> Comparison:
         refuted = _refuted(work, example)
         if refuted is not None:
             return refuted
-    prover = Prover(work.joined, _matching(work, first), work.started + 0.75 * (work.deadline - work.started))
+    limit = work.started + 0.75 * (work.deadline - work.started)
+    prover = Prover(work.joined, _matching(work, first), limit)
     proved = prover.run()
+    if not proved and work.branches is not None:
+        within = Prover(work.branches, _guesses(work, work.branches, first), limit)
+        if within.run():
+            proved, prover = True, within
     same = proved and not prover.progress.proved  # the same operators on the same operands: tests can show nothing more
     refuted = None if same else _tested(work, first, examples)
     if refuted is not None:
@@ -116,14 +133,20 @@ def _by_structure(work: _Work) -> Comparison:
     Raises: CannotRunError.
     """
     examples = [work.tests.example("normal", sizes, work.seed) for sizes in itertools.islice(size_choices(work.joined), 2)]
-    traces = [Trace(example.tensors, example.sizes, tolerant=True) for example in examples if example is not None]
-    prover = Prover(work.joined, Matching(work.joined.graph, work.joined.before, traces, work.tests.order), work.deadline)
+    drawn = [example for example in examples if example is not None]
+    prover = Prover(work.joined, _guesses(work, work.joined, drawn), work.deadline)
     why = f"BEFORE runs on none of the inputs tried: {work.tests.refused or _nothing_drawn(work)}"
     if not prover.run():
         raise CannotRunError(why)
     work.notes.append(f"not run: {why}")
     scope = [_sizes_in_words(work), *([*prover.progress.scope] or [_BIT_FOR_BIT]), *conditions(work.joined.facts)]
     return work.verdict(Status.PROVED, "; ".join(scope), structural=prover.progress.structural, proved=prover.progress.proved)
+
+
+def _guesses(work: _Work, both: Joined, examples: Sequence[Example]) -> Matching:
+    """Values matched on what of the graph can be run."""
+    traces = [Trace(example.tensors, example.sizes, tolerant=True) for example in examples[:2]]
+    return Matching(both.graph, both.before, traces, both.graph.topological_order())
 
 
 def _nothing_drawn(work: _Work) -> str:

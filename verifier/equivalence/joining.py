@@ -93,7 +93,8 @@ def joined(before: Graph, after: Graph) -> Joined:
         twins.see(placed[node])
         result.labels.setdefault(placed[node], label(after, node))
     result.after = frozenset(placed.values())
-    result.facts = [*_ranges(before), *(fact for node in before.topological_order() for fact in _obligations(graph, node))]
+    always = [node for node in before.topological_order() if node not in before.metadata.get("in branches", ())]
+    result.facts = [*_ranges(before), *(fact for node in always for fact in _obligations(graph, node))]
     result.owed = {node: owed for node in dict.fromkeys(added) if (owed := _obligations(graph, node))}
     result.hints = {s: n for s, n in interface_of(before).hints.items() if s in result.symbols}
     result.outputs = _paired_outputs(before, after, placed, result)

@@ -10,8 +10,9 @@ import torch
 
 from graphs.onnx.reading.expansion import inline
 from graphs.onnx.reading.registry import Node, reads
+from operators.foreign import UNTYPED, Foreign
 from operators.layout import Select
-from operators.operator import Unsupported
+from operators.operator import TensorType, Unsupported
 
 MOST_ROUNDS = 64
 """Longer ones are kept as they are: written out, they would be too large to be of use."""
@@ -25,6 +26,8 @@ def branch(node: Node) -> Any:
         condition = node.reader.choices.get(node.reader.number)
         if condition is None:
             node.reader.undecided.append(node.reader.number)
+    if condition is None and node.reader.both:
+        return _both(node)
     if condition is None:
         raise Unsupported("If: the condition depends on data or on sizes")
     return inline(node, node.graph("then_branch" if condition else "else_branch"), [], foreign=True)
@@ -35,6 +38,20 @@ def _condition(node: Node) -> bool | None:
     known = held if held is not None else node.reader.entries[node.proto.input[0]].sizes
     (condition,) = [None] if known is None else known.reshape(-1)[:1].tolist() or [None]
     return condition if isinstance(condition, bool) else None
+
+
+def _both(node: Node) -> Any:
+    """Both graphs, and a node that stands for the choice between their outputs; it has no meaning, and nothing runs it."""
+    graph, mark = node.reader.graph, node.reader.graph.mark()
+    results = [inline(node, node.graph(name), [], foreign=True) for name in ("then_branch", "else_branch")]
+    node.reader.in_branches.update(range(mark, graph.mark()))
+    pairs = list(zip(*results, strict=True))
+    if any(one is None or other is None for one, other in pairs):
+        raise Unsupported("If: a branch has no value for an output")
+    types = [tuple(graph.type(one.value) for one in pair) for pair in pairs]
+    kinds = tuple(one if one == other else TensorType((), UNTYPED) for one, other in types)
+    condition = node.reader.value(node.proto.input[0])
+    return node.apply(Foreign("If", "", (), (), kinds), condition, *(result for branch in results for result in branch))
 
 
 @reads("Scan")
