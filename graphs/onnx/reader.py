@@ -10,7 +10,6 @@ from typing import Any
 import numpy
 import onnx
 import torch
-from onnx import helper
 from torch.utils import _pytree as pytree
 
 from graphs.graph import Graph, GraphError, Value
@@ -22,7 +21,7 @@ from graphs.onnx.known import KNOWN, NotKnown
 from graphs.onnx.origin import NODE_KEY, Origin, mark_group
 from graphs.onnx.reading.registry import Node, reader_of
 from graphs.onnx.subgraphs import captured_names
-from graphs.onnx.types import DTYPES, clean, dense, dtype_of, size_symbol, tensor_of, type_of
+from graphs.onnx.types import DTYPES, clean, constant_of, dense, dtype_of, numpy_dtype, size_symbol, tensor_of, type_of
 from graphs.trace import TraceError, as_value
 from operators.casts import Identity
 from operators.expressions import Dim, Expression, Symbol
@@ -149,7 +148,7 @@ class Reader:
 
     def constant(self, name: str, content: Any) -> None:
         if isinstance(content, numpy.ndarray):
-            self.entries[name] = Entry(TensorType(tuple(content.shape), _numpy_dtype(content)), tensor=content)
+            self.entries[name] = Entry(TensorType(tuple(content.shape), numpy_dtype(content)), tensor=content)
             return
         kind = TensorType(tuple(content.shape), str(content.dtype).removeprefix("torch."))
         entry = self.entries[name] = Entry(kind, tensor=content)
@@ -420,28 +419,4 @@ def _number(element: Any) -> Any:
     return element if isinstance(element, Expression) else element.item() if isinstance(element, numpy.generic) else element
 
 
-def _numpy_dtype(array: numpy.ndarray) -> str:
-    return "string" if array.dtype.kind in "OUS" else array.dtype.name
-
-
-def constant_of(proto: onnx.NodeProto) -> Any:
-    """The tensor of a `Constant` node; a numpy array where torch has no such dtype.
-
-    Raises: OnnxError when it has no value.
-    """
-    for attribute in proto.attribute:
-        content = helper.get_attribute_value(attribute)
-        if attribute.name == "value":
-            return tensor_of(content)
-        if attribute.name == "sparse_value":
-            return dense(content)
-        if attribute.name in ("value_float", "value_floats"):
-            return torch.tensor(content, dtype=torch.float32)
-        if attribute.name in ("value_int", "value_ints"):
-            return torch.tensor(content, dtype=torch.int64)
-        if attribute.name in ("value_string", "value_strings"):
-            return numpy.array(content, dtype=object)
-    raise OnnxError("Constant: must have a value, got none")
-
-
-__all__ = ["DTYPES", "OPERATORS", "UNTYPED", "Entry", "Reader", "constant_of"]
+__all__ = ["DTYPES", "OPERATORS", "UNTYPED", "Entry", "Reader"]

@@ -9,8 +9,9 @@ from typing import Any
 import numpy
 import onnx
 import torch
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
+from graphs.onnx.errors import OnnxError
 from operators.arrays import to_numpy, to_torch
 from operators.expressions import Dim, Expression, symbol
 from operators.foreign import UNTYPED
@@ -115,3 +116,28 @@ def value_info(name: str, kind: TensorType, names: dict[Dim, str] | None = None)
 def size_symbol(name: str) -> Expression:
     """The symbol of a size."""
     return symbol(name)
+
+
+def numpy_dtype(array: numpy.ndarray) -> str:
+    """Our name of an array's dtype."""
+    return "string" if array.dtype.kind in "OUS" else array.dtype.name
+
+
+def constant_of(proto: onnx.NodeProto) -> Any:
+    """The tensor of a `Constant` node; a numpy array where torch has no such dtype.
+
+    Raises: OnnxError when it has no value.
+    """
+    for attribute in proto.attribute:
+        content = helper.get_attribute_value(attribute)
+        if attribute.name == "value":
+            return tensor_of(content)
+        if attribute.name == "sparse_value":
+            return dense(content)
+        if attribute.name in ("value_float", "value_floats"):
+            return torch.tensor(content, dtype=torch.float32)
+        if attribute.name in ("value_int", "value_ints"):
+            return torch.tensor(content, dtype=torch.int64)
+        if attribute.name in ("value_string", "value_strings"):
+            return numpy.array(content, dtype=object)
+    raise OnnxError("Constant: must have a value, got none")
