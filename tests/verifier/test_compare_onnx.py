@@ -269,3 +269,52 @@ def test_a_graph_that_was_changed_since_it_was_read_is_not_read_again() -> None:
     assert with_both_branches(graph) is not None
     graph.outputs = [graph.outputs[0], graph.outputs[0]]
     assert with_both_branches(graph) is None
+
+
+def recurrence(inputs: list[str], outputs: list[str], state: float = 0.0, batch: bool = True, **attributes: object) -> onnx.ModelProto:
+    """The hidden states of an LSTM over x: [steps, batch, 3]; its state is one number, as large as the batch or of size 1."""
+    names = ["w", "r", "bias"]
+    shapes = [(1, 8, 3), (1, 8, 2), (1, 16)]
+    held = [weight(name, *shape) for name, shape in zip(names, shapes, strict=True)]
+    held.append(numpy_helper.from_array(numpy.zeros((1, 16), numpy.float32), "no bias"))
+    number = numpy_helper.from_array(numpy.array([state], numpy.float32))
+    sizes = ["one", "batch", "two"] if batch else ["one", "one", "two"]
+    held += [numpy_helper.from_array(numpy.array([size]), name) for name, size in (("one", 1), ("two", 2))]
+    nodes = [
+        helper.make_node("Shape", ["x"], ["batch"], start=1, end=2),
+        helper.make_node("Concat", sizes, ["size"], axis=0),
+        helper.make_node("ConstantOfShape", ["size"], ["state"], value=number),
+        helper.make_node("LSTM", ["x", "w", "r", *inputs], outputs, hidden_size=2, **attributes),
+    ]
+    info = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["steps", "batch", 3])]
+    results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["steps", 1, "batch", 2])]
+    return helper.make_model(helper.make_graph(nodes, "g", info, results, held), opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+FULL = (["no bias", "", "state", "state"], ["y", "last", "cell"])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "attributes"),
+    [([], ["y"], {}), (["no bias"], ["y", "last"], {"direction": "forward"}), (["", "", "state"], ["y", "", "cell"], {"layout": 0})],
+)
+def test_a_recurrence_with_less_or_more_spelled_out_is_the_same(
+    inputs: list[str], outputs: list[str], attributes: dict[str, object]
+) -> None:
+    one, other = recurrence(*FULL), recurrence(inputs, outputs, **attributes)
+    for before, after in ((one, other), (other, one)):
+        assert compare_graphs(read(before), read(after)).status == Status.PROVED
+
+
+@pytest.mark.parametrize(
+    ("other", "status"),
+    [
+        (recurrence(["", "", "state"], ["y"], state=0.5), Status.REFUTED),
+        (recurrence(["bias"], ["y"]), Status.REFUTED),
+        (recurrence([], ["y"], direction="reverse"), Status.REFUTED),
+        (recurrence(["", "", "state", "state"], ["y"], batch=False), Status.TESTED),  # the package's reference stretches the state
+    ],
+    ids=["a state that is not zero", "a bias that is not zero", "backwards", "a state that fits one batch alone"],
+)
+def test_a_recurrence_that_differs_is_not_proved(other: onnx.ModelProto, status: Status) -> None:
+    assert compare_graphs(read(recurrence(*FULL)), read(other)).status == status

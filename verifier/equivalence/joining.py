@@ -15,6 +15,7 @@ from operators.foreign import UNTYPED, Foreign
 from operators.formulas import Formula, Truth, at_least_zero, equal, formula_symbols
 from operators.operator import Effect, ShapeError, TensorType, collecting_narrowings, collecting_obligations
 from operators.sources import Constant, Input
+from verifier.equivalence.one_form import in_one_form
 from verifier.proof.facts import with_sizes
 
 UNPAIRED = "·after"
@@ -67,6 +68,7 @@ def joined(before: Graph, after: Graph) -> Joined:
     """
     for side, graph in (("BEFORE", before), ("AFTER", after)):
         _refuse_randomness(side, graph)
+    before, after = in_one_form(before), in_one_form(after)
     pairs = _paired_inputs(before, after)
     result = Joined(before.copy(), frozenset(before.network), frozenset())
     graph = result.graph
