@@ -96,24 +96,21 @@ def _branches(before: Graph, after: Graph) -> Joined | None:
 
 
 def _compared(work: _Work, examples: int) -> Comparison:
-    first = _first_examples(work)
+    prover = Prover(work.joined, _guesses(work.joined, []), work.deadline)
+    same = prover.by_structure()  # then tests can show nothing more: one is run
+    first = _first_examples(work, 1 if same else _SIZES)
     if not first:
-        return _by_structure(work)
+        return _unrun(work)
     for example in first:
         refuted = _refuted(work, example)
         if refuted is not None:
             return refuted
-    limit = work.started + 0.75 * (work.deadline - work.started)
-    prover = Prover(work.joined, _matching(work, first), limit)
-    proved = prover.run()
-    if not proved and work.branches is not None:
-        within = Prover(work.branches, _guesses(work, work.branches, first), limit)
-        if within.run():
-            proved, prover = True, within
-    same = proved and not prover.progress.proved  # the same operators on the same operands: tests can show nothing more
-    refuted = None if same else _tested(work, first, examples)
-    if refuted is not None:
-        return refuted
+    proved = same
+    if not same:
+        prover, proved = _proved(work, first)
+        refuted = _tested(work, first, examples)
+        if refuted is not None:
+            return refuted
     more: dict[str, Any] = {"structural": prover.progress.structural, "proved": prover.progress.proved}
     words = _sizes_in_words(work)
     if proved:
@@ -127,14 +124,27 @@ def _compared(work: _Work, examples: int) -> Comparison:
     return work.verdict(Status.TESTED, scope, reason, unproved=left, **more)
 
 
-def _by_structure(work: _Work) -> Comparison:
+def _proved(work: _Work, first: list[Example]) -> tuple[Prover, bool]:
+    """The prover of the graphs as they are, or of those with both branches of what data decides; and whether it has a proof."""
+    limit = work.started + 0.75 * (work.deadline - work.started)
+    prover = Prover(work.joined, _matching(work, first), limit)
+    if prover.run():
+        return prover, True
+    if work.branches is not None:
+        within = Prover(work.branches, _guesses(work.branches, first), limit)
+        if within.run():
+            return within, True
+    return prover, False
+
+
+def _unrun(work: _Work) -> Comparison:
     """What can be said where BEFORE cannot be run as a whole: proved, with guesses from what of it can be run, or nothing.
 
     Raises: CannotRunError.
     """
     examples = [work.tests.example("normal", sizes, work.seed) for sizes in itertools.islice(size_choices(work.joined), 2)]
     drawn = [example for example in examples if example is not None]
-    prover = Prover(work.joined, _guesses(work, work.joined, drawn), work.deadline)
+    prover = Prover(work.joined, _guesses(work.joined, drawn), work.deadline)
     why = f"BEFORE runs on none of the inputs tried: {work.tests.refused or _nothing_drawn(work)}"
     if not prover.run():
         raise CannotRunError(why)
@@ -143,7 +153,7 @@ def _by_structure(work: _Work) -> Comparison:
     return work.verdict(Status.PROVED, "; ".join(scope), structural=prover.progress.structural, proved=prover.progress.proved)
 
 
-def _guesses(work: _Work, both: Joined, examples: Sequence[Example]) -> Matching:
+def _guesses(both: Joined, examples: Sequence[Example]) -> Matching:
     """Values matched on what of the graph can be run."""
     traces = [Trace(example.tensors, example.sizes, tolerant=True) for example in examples[:2]]
     return Matching(both.graph, both.before, traces, both.graph.topological_order())
@@ -153,8 +163,8 @@ def _nothing_drawn(work: _Work) -> str:
     return "; ".join(undrawable(work.joined.graph)) or "no sizes meet its conditions"
 
 
-def _first_examples(work: _Work) -> list[Example]:
-    """The first inputs that BEFORE takes, at up to three choices of sizes; none where it cannot be run here."""
+def _first_examples(work: _Work, most: int) -> list[Example]:
+    """The first inputs that BEFORE takes, at up to so many choices of sizes; none where it cannot be run here."""
     found: list[Example] = []
     for sizes in size_choices(work.joined):
         for kind in ("normal", "uniform"):
@@ -164,7 +174,7 @@ def _first_examples(work: _Work) -> list[Example]:
             found.append(example)
             work.sizes.append(sizes)
             break
-        if len(found) == _SIZES:
+        if len(found) == most:
             break
     return found
 

@@ -61,6 +61,13 @@ class Prover:
         self._wide = any(kind.dtype == "float64" for node in self.graph.network for kind in self.graph.types(node))
         """Numbers of the file may be meant to more digits than float32 has."""
 
+    def by_structure(self) -> bool:
+        """Whether every output is computed by the same operators on the same operands; nothing is run, and nothing proved, for that."""
+        for node in self.graph.topological_order():
+            if self.classes.enter(node) and node not in self.joined.before:
+                self.progress.structural += not is_source(self.graph, Value(node))
+        return all(self.classes.same(pair.before, pair.after) for pair in self.joined.outputs)
+
     def run(self) -> bool:
         """Whether every output is proved.
 
