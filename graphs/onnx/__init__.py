@@ -71,7 +71,7 @@ def with_both_branches(graph: Graph) -> Graph | None:
     if structural_hash(Reader(origin.model, origin.bound).read()) != structural_hash(graph):
         return None
     found = Reader(origin.model, origin.bound, both=True).read()
-    return found if found.metadata["in branches"] else None
+    return found if "in branches" in found.metadata else None
 
 
 def to_model(graph: Graph, fold_sizes: bool = False, opset: int | None = None) -> onnx.ModelProto:

@@ -113,7 +113,8 @@ class Reader:
         self.origin.tensors = {name: entry.tensor for name, entry in self.entries.items() if entry.tensor is not None}
         self.origin.symbols = dict(self.symbols)
         self.graph.metadata["onnx"] = self.origin
-        self.graph.metadata["in branches"] = frozenset(self.in_branches)
+        if self.in_branches:
+            self.graph.metadata["in branches"] = frozenset(self.in_branches)
         self.graph.metadata["interface"] = self.interface(len(outputs))
         return self.graph
 

@@ -69,7 +69,7 @@ class Writer:
         """
         self.surviving, self.members = surviving_groups(self.graph, self.origin)
         if self.fold_sizes and self.original is not None:
-            for number in [number for number in self.surviving if self.original.node[number].op_type == "If"]:
+            for number in [number for number in self.surviving if self.original.node[number].op_type == "If" and self._is_decided(number)]:
                 del self.surviving[number], self.members[number]  # only the branch that is taken is written
         self.number_of = {node: number for number, nodes in self.members.items() for node in nodes}
         self._claim()
@@ -238,6 +238,11 @@ class Writer:
                 proto.output[position] = self.names.setdefault(outputs[name], self.fresh(name))
         self.nodes.append(proto)
         self.numbers[id(proto)] = number
+
+    def _is_decided(self, number: int) -> bool:
+        """The node If is not the one node that stands for it: a branch of it is."""
+        operators = [self.graph.operator(node) for node in self.members[number]]
+        return not (len(operators) == 1 and isinstance(operators[0], Foreign) and operators[0].name == "If")
 
     def place(self, number: int, slot: int) -> int:
         """Our node in this slot of a surviving group."""

@@ -70,6 +70,14 @@ def test_the_branch_that_a_recurrence_can_read_is_taken() -> None:
     assert numpy.array_equal(run(written, {"x": x})[0], wanted)
 
 
+def test_an_undecided_node_keeps_its_words_when_sizes_are_folded() -> None:
+    made = squeezing(node("Relu", "s", "y"))
+    (choice,) = [one for one in made.graph.node if one.op_type == "If"]
+    choice.name = "the squeeze"
+    written = to_model(read(made), fold_sizes=True)
+    assert [one.name for one in written.graph.node if one.op_type == "If"] == ["the squeeze"]
+
+
 def test_what_is_not_rewritten_is_written_with_both_branches() -> None:
     made = squeezing(*RECURRENCE)
     assert [one.op_type for one in to_model(read(made, running=True)).graph.node] == [one.op_type for one in made.graph.node]

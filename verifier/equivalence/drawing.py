@@ -108,12 +108,15 @@ def written_numbers(graph: Graph) -> list[int | float]:
 
 def _held_numbers(node: Any) -> Iterator[int | float]:
     """The single numbers in the constants of an ONNX node and of the graphs inside it."""
+    from onnx.helper import get_attribute_value
     from onnx.numpy_helper import to_array
 
     from graphs.onnx.subgraphs import all_nodes, subgraphs
 
     for inner in all_nodes(node):
-        held = [attribute.t for attribute in inner.attribute if inner.op_type == "Constant" and attribute.name == "value"]
+        constants = inner.attribute if inner.op_type == "Constant" else ()
+        yield from (get_attribute_value(attribute) for attribute in constants if attribute.name in ("value_int", "value_float"))
+        held = [attribute.t for attribute in constants if attribute.name == "value"]
         for tensor in [*held, *(tensor for graph in subgraphs(inner) for tensor in graph.initializer)]:
             if math.prod(tensor.dims) == 1:
                 yield to_array(tensor).item()
