@@ -32,11 +32,11 @@ def interleaved(
 ) -> list[Timing]:
     """Each call's samples from rounds over all calls, for about so many seconds; at least `fewest` rounds, at most `most`.
 
-    Each call runs once beforehand, and how long that takes decides how often it runs for one sample. Rounds go forth and back in turn.
+    Each call runs twice beforehand (the first time it may compile), and how long the second run takes decides how often it runs for one
+    sample. Rounds go forth and back in turn.
     clock: what samples are read from; `time.thread_time` leaves out what other programs take from calls that run on this thread alone
     """
     repeats = []
-    started = time.perf_counter()
     for call in calls:
         call()
         once = _sample(call, 1, clock)
@@ -44,6 +44,7 @@ def interleaved(
     samples: list[list[float]] = [[] for _ in calls]
     was_enabled = gc.isenabled()
     gc.disable()
+    started = time.perf_counter()
     try:
         for number in range(most):
             if number >= fewest and time.perf_counter() - started > seconds:
