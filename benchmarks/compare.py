@@ -108,7 +108,7 @@ def loads(path: Path) -> str:
     try:
         onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # whatever the runtime raises is the answer
-        return f"no: {' '.join(str(error).split())[:110]}"
+        return f"no: {' '.join(str(error).replace(str(path), path.name).split())[:110]}"
     return "yes"
 
 
