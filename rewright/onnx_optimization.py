@@ -27,6 +27,7 @@ from graphs.graph import Graph
 from graphs.interface import interface_of
 from graphs.onnx import OnnxError, example_inputs, load, to_model
 from graphs.onnx.annotation import with_shapes
+from graphs.onnx.deciding import DECIDED
 from graphs.onnx.joining import with_joined_padding
 from graphs.passes import fold_constants, merge_common_subexpressions, remove_identities, simplify
 from operators.expressions import Symbol
@@ -74,6 +75,7 @@ class OnnxResult(Result):
         found = super().as_dict()
         found["measured"] = dict(self.measured)
         found["sizes"] = dict(self.sizes)
+        found["assumed"] = list(self.assumed)
         found["candidates"] = [{"name": name, "ratio": {str(n): r for n, r in ratios.items()}} for name, ratios in self.candidates]
         return found
 
@@ -401,6 +403,7 @@ class _Optimisation:
             candidates=self.timed,
             sizes=self.sizes,
             measured=measured,
+            assumed=self.original.metadata.get(DECIDED, ()) if changed else (),
         )
 
 

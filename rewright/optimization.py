@@ -75,6 +75,8 @@ class Result:
     profile: Mapping[str, Any] | None = None
     model: Any = None
     """The ONNX model that is handed out, where it was timed in ONNX Runtime."""
+    assumed: Sequence[str] = ()
+    """What holds wherever the original runs and was made use of, in sentences."""
 
     @property
     def gain(self) -> float:

@@ -17,6 +17,8 @@ from graphs.onnx.reader import Reader
 from graphs.onnx.subgraphs import needed_nodes
 from operators.foreign import UNTYPED
 
+DECIDED = "decided"
+"""The key in a graph's metadata under which it is said, in sentences, which branches were decided so."""
 MOST = 16
 """The most nodes whose branches are tried: each is read through twice."""
 
@@ -36,6 +38,10 @@ def read_running(model: onnx.ModelProto, known: Mapping[str, Any] | None = None,
         running = [reader for reader in readers if _can_run(reader, needed)]
         if len(running) == 1 and running[0].graph.outputs:
             (best,) = running
+    best.graph.metadata[DECIDED] = tuple(
+        f"{best.where(number)}: the {'then' if branch else 'else'} branch is taken, as the model cannot run after the other"
+        for number, branch in best.choices.items()
+    )
     return best
 
 
@@ -50,4 +56,4 @@ def _can_run(reader: Reader, needed: set[int]) -> bool:
     return not needed & set(reader.failing)
 
 
-__all__ = ["read_running"]
+__all__ = ["DECIDED", "read_running"]

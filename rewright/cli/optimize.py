@@ -186,6 +186,8 @@ def _show(result: Result, console: Console) -> None:
     console.print(f"{result.gain:.2f}x by {result.objective}: {result.before} -> {result.after}")
     console.print(f"largest error {errors}; {len(result.steps)} steps in {result.seconds:.1f} s")
     console.print(result.speed_note, soft_wrap=True)
+    for sentence in result.assumed:
+        console.print(f"assumed: {sentence}", soft_wrap=True)
     if result.profile is not None:
         console.print(profile_table(result.profile))
     for name, verdict in sorted(result.certificates.items()):

@@ -22,6 +22,7 @@ from rewright.cli.main import run  # noqa: E402
 from rewright.onnx_optimization import SizesError, optimize_onnx  # noqa: E402
 from rewrites.library import library  # noqa: E402
 from search.check import NumericCheckError  # noqa: E402
+from tests.graphs.test_onnx_deciding import RECURRENCE, squeezing  # noqa: E402
 from verifier.verdict import Status, Verdict  # noqa: E402
 
 GENERATOR = numpy.random.default_rng(0)
@@ -269,6 +270,14 @@ def test_what_stands_before_a_branch_that_data_decides_is_optimised_and_checked_
     result = optimised(model_of(nodes, held, [1, 4, 6, 6], [1, 8, 6, 6]), sizes=None, allow_slower=True)
     assert "FoldOutputScaleIntoConvolution" in {step.rule for step in result.steps}
     assert 0 <= result.max_error["float64"] < 1e-12
+
+
+def test_a_branch_that_is_decided_by_what_runs_is_said():
+    result = optimised(squeezing(*RECURRENCE), sizes={"batch": 2, "n": 1}, allow_slower=True)
+    assert "If" not in {node.op_type for node in result.model.graph.node}
+    (sentence,) = result.assumed
+    assert sentence == "node 3 (If): the then branch is taken, as the model cannot run after the other"
+    assert result.as_dict()["assumed"] == [sentence]
 
 
 def test_a_graph_that_onnx_has_no_words_for_is_no_candidate():
